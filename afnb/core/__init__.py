@@ -1,0 +1,1 @@
+"""Pure values of afnb: standard library only, no files, clocks, sockets or randomness."""

@@ -1,0 +1,74 @@
+"""``Arm``: what one branch of an experiment serves, changes and asks live. Pure data.
+
+``causal`` compiles interventions into an arm, ``io.serve`` carries it out, ``experiments`` counts.
+Positions: ``exchange`` is the cassette's number of the recorded exchange; ``ordinal`` the number of
+that exchange among the successful model exchanges of its branch in the recording (0-based). The
+first intervened answer is recognised by its recorded request; a later one by its ordinal alone,
+since by then the agent's history has changed and so has its request.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from afnb.core.cassette import Response
+
+Tail = Literal["live", "tape", "good"]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPatch:
+    """Answer the exchange with ``response`` (the recorded one in a control arm)."""
+
+    step: int
+    exchange: int
+    ordinal: int
+    branch: str
+    response: Response
+    as_recorded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AskAgain:
+    """Ask the provider again at this exchange (``Resample``); ``model`` replaces the model if given."""
+
+    step: int
+    exchange: int
+    ordinal: int
+    branch: str
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResultPatch:
+    """Replace a tool call's result in every later request before it is forwarded.
+
+    ``exchange`` is where the call was made, ``call_id`` and ``call_index`` (position among that
+    answer's calls) say which; ``as_recorded`` forwards the result unchanged (a control arm).
+    """
+
+    step: int
+    exchange: int
+    call_id: str | None
+    call_index: int
+    tool: str
+    value: Any
+    as_recorded: bool = False
+
+
+Patch = AnswerPatch | AskAgain | ResultPatch
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One arm: its patches in run order and how far the tape answers.
+
+    ``serve_through`` is an exchange index, inclusive; -1 means everything is live. ``tail`` other
+    than ``live`` is a screen and never earns ``verified``.
+    """
+
+    name: str
+    patches: tuple[Patch, ...] = ()
+    serve_through: int = -1
+    tail: Tail = "live"

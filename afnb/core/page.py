@@ -1,0 +1,141 @@
+"""``Page``: what a result says, as parts. Text, HTML and JSON faces render the same parts.
+
+A result has one method, ``page()``; ``Shown`` gives it ``repr``, ``_repr_html_`` and ``to_text``.
+Parts hold finished words and numbers: renderers compute nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Tone = Literal["plain", "good", "bad", "warn", "quiet"]
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """A short label beside the title, e.g. ``verified: recovered``."""
+
+    text: str
+    tone: Tone = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One paragraph."""
+
+    text: str
+    tone: Tone = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Label and value pairs."""
+
+    rows: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A small table of finished strings; ``total`` says how many rows there are if some are left out."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    caption: str = ""
+    total: int | None = None
+    tones: tuple[Tone, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """``count`` of ``total`` with an interval in [0, 1]."""
+
+    label: str
+    count: int
+    total: int
+    low: float | None = None
+    high: float | None = None
+    tone: Tone = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Proportions as bars with intervals (the arms of an experiment)."""
+
+    rows: tuple[Bar, ...]
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One tick of a two-lane timeline: ``kind`` is sync, near, log, model, fork or patched."""
+
+    kind: str
+    bad: str | None
+    good: str | None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Two runs on one time line."""
+
+    ticks: tuple[Lane, ...]
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A series against its threshold, both in natural units (an e-value path)."""
+
+    label: str
+    values: tuple[float, ...]
+    threshold: float
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A snippet to copy."""
+
+    text: str
+    caption: str = ""
+
+
+Part = Text | Facts | Table | Bars | Timeline | Path | Code
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Title, badge, parts in reading order, and what to type next."""
+
+    title: str
+    badge: Badge | None = None
+    parts: tuple[Part, ...] = ()
+    next: tuple[str, ...] = ()
+
+
+class Shown:
+    """Mixin: a result that shows itself. Subclasses give ``page()``."""
+
+    __slots__ = ()
+
+    def page(self) -> Page:
+        """The result as parts."""
+        raise NotImplementedError
+
+    def to_text(self, width: int = 100) -> str:
+        """The whole page as plain text."""
+        from afnb.core.page_text import render_text
+
+        return render_text(self.page(), width)
+
+    def __repr__(self) -> str:
+        from afnb.core.page_text import render_short
+
+        return render_short(self.page())
+
+    def _repr_html_(self) -> str:
+        from afnb.core.page_html import render_html
+
+        return render_html(self.page())
