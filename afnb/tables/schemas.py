@@ -1,0 +1,257 @@
+"""Every Arrow schema of afnb, declared once: column, type, unit and meaning.
+
+Nothing is ever inferred from data: inference loses late columns, turns 2^64-1 into a float and text
+into a time. Text is ``large_string``; JSON values are JSON text in a ``large_string`` column whose
+metadata says ``format: json``. Columns whose metadata says ``volatile`` (wall times, counts of work
+that was started and not needed, worker names) may differ between runs that are otherwise the same.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from afnb.errors import ParameterError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SCHEMA_VERSION = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: ``type`` is a name from ``_types`` (``text``, ``json``, ``int``, ``u64``, ...)."""
+
+    name: str
+    type: str
+    meaning: str
+    unit: str = ""
+    nullable: bool = True
+    volatile: bool = False
+
+
+def _c(name: str, type: str, meaning: str, unit: str = "", *, volatile: bool = False) -> Column:
+    return Column(name, type.removesuffix("!"), meaning, unit, not type.endswith("!"), volatile)
+
+
+_REPLAY = (
+    _c("experiment", "text!", "experiment this replay belongs to"),
+    _c("arm", "cat!", "patch, control or check (the unpatched self-check)"),
+    _c("index", "int!", "replay number within its arm"),
+    _c("used", "bool!", "consumed by the consensus rule"),
+    _c("recovery", "cat!", "recovered, not_recovered or inconclusive"),
+    _c("reason", "cat", "why it is inconclusive: prefix_diverged, branch_not_reached, timeout, ..."),
+    _c("lost", "cat", "before or after the first intervened answer, for an inconclusive replay"),
+    _c("detail", "text", "the oracle's or the fault's own sentence"),
+    _c("seed", "u64!", "seed of this replay"),
+    _c("served", "int!", "requests answered from the tape"),
+    _c("live", "int!", "requests answered by the provider"),
+    _c("missed", "int!", "requests that matched no recorded exchange"),
+    _c("normalised", "int!", "served requests that needed a matching rule beyond key order"),
+    _c("beyond_recording", "int!", "asks served by repeating the last recorded answer"),
+    _c("live_before_branch", "int!", "live requests before the last intervention"),
+    _c("patched_steps", "json!", "steps whose intervention took effect"),
+    _c("exit_status", "int", "exit status of a command agent"),
+    _c("answer", "json", "the run's answer"),
+    _c("tail_digest", "text", "digest of the live answers, equal for identical tails"),
+    _c("input_tokens", "int!", "tokens read by the live calls", "tokens"),
+    _c("output_tokens", "int!", "tokens written by the live calls", "tokens"),
+    _c("recording", "text", "id of the replay's own recording"),
+    _c("wall_s", "float!", "wall time of the replay", "s", volatile=True),
+    _c("worker", "text", "worker that ran it", volatile=True),
+)
+
+_EXPERIMENT = (
+    _c("experiment", "text!", "name of the experiment"),
+    _c("purpose", "cat!", "what_if, precondition, search or confirmation"),
+    _c("recording", "text!", "id of the intervened recording"),
+    _c("recording_hash", "text!", "digest of the intervened recording"),
+    _c("interventions", "json!", "what was changed, one text per intervention"),
+    _c("steps", "json!", "intervened steps"),
+    _c("branch_step", "int!", "the last intervened step"),
+    _c("oracle", "text!", "how a replay is judged"),
+    _c("rule", "text!", "the consensus rule and its parameters"),
+    _c("tail", "cat!", "live, tape or good (the last two are screens)"),
+    _c("verdict", "cat!", "recovered, not_recovered or unverified"),
+    _c("label", "cat!", "verified or Unverified"),
+    _c("reason", "text!", "why it stopped"),
+    _c("patch_recovered", "int!", "recovered replays of the patch arm that were used"),
+    _c("patch_total", "int!", "conclusive replays of the patch arm that were used"),
+    _c("patch_lost", "int!", "inconclusive replays of the patch arm that were used"),
+    _c("control_recovered", "int!", "recovered replays of the control arm that were used"),
+    _c("control_total", "int!", "conclusive replays of the control arm that were used"),
+    _c("control_lost", "int!", "inconclusive replays of the control arm that were used"),
+    _c("e_recovered", "float", "e-value against: the effect is at most 0"),
+    _c("e_not_recovered", "float", "e-value against: the effect is at least min_effect"),
+    _c("threshold", "float", "1 / alpha"),
+    _c("effect_low", "float", "anytime-valid interval of the effect", "rate"),
+    _c("effect_high", "float", "anytime-valid interval of the effect", "rate"),
+    _c("fidelity", "text!", "the self-check of the unpatched replay"),
+    _c("warnings", "json!", "warnings, as texts"),
+    _c("replays_used", "int!", "replays the rule consumed"),
+    _c("live_calls_used", "int!", "live calls of those replays"),
+    _c("replays_spent", "int!", "replays started, needed or not", volatile=True),
+    _c("live_calls_spent", "int!", "live calls made, needed or not", volatile=True),
+    _c("tokens_spent", "int!", "tokens of all live calls made", "tokens", volatile=True),
+    _c("wall_s", "float!", "wall time", "s", volatile=True),
+)
+
+_ATTRIBUTION = (
+    _c("attribution", "text!", "name of the attribution"),
+    _c("bad", "text!", "id of the failing recording"),
+    _c("good", "text", "id of the good recording"),
+    _c("task", "text", "task of the failing recording"),
+    _c("verdict", "cat!", "recovered, not_recovered or unverified"),
+    _c("label", "cat!", "verified or Unverified"),
+    _c("kind", "cat!", "repair, origin, no_cause, no_candidates, not_comparable, static or error"),
+    _c("fork_step", "int", "step of the failing run at which the two part"),
+    _c("steps", "int!", "steps of the failing run"),
+    _c("origination", "json!", "steps of the confirmed minimal repair"),
+    _c("propagation", "json!", "the steps after the fork that are not"),
+    _c("candidates", "json!", "[bad step, good step] pairs that were searched"),
+    _c("reason", "text!", "why it ended so"),
+    _c("alpha", "float!", "error bound of the whole attribution"),
+    _c("replays_used", "int!", "replays that rules consumed"),
+    _c("live_calls_used", "int!", "live calls of those replays"),
+    _c("replays_spent", "int!", "replays started", volatile=True),
+    _c("live_calls_spent", "int!", "live calls made", volatile=True),
+    _c("wall_s", "float!", "wall time", "s", volatile=True),
+)
+
+_STEP = (
+    _c("run", "text!", "run id"),
+    _c("step", "int!", "index in the run"),
+    _c("kind", "cat!", "llm, tool, agent or other"),
+    _c("name", "text!", "role or tool"),
+    _c("exchange", "int", "cassette exchange that holds the answer; null for a tool step seen only in messages"),
+    _c("result_exchange", "int", "exchange whose request first carried the tool's result"),
+    _c("seq", "u64", "event-log position of the intent"),
+    _c("parent_idx", "int", "enclosing step"),
+    _c("call_id", "text", "tool-call id"),
+    _c("inputs", "json", "inputs"),
+    _c("outputs", "json", "outputs; null where the source had none"),
+    _c("t_start", "text", "start, RFC 3339 as recorded"),
+    _c("t_end", "text", "end, RFC 3339 as recorded"),
+)
+
+_RUN = (
+    _c("run", "text!", "run id"),
+    _c("task", "text", "task"),
+    _c("outcome", "cat", "pass, fail or unknown, as given by the user"),
+    _c("steps", "int!", "number of steps"),
+    _c("source", "text", "file it was read from"),
+    _c("warnings", "json!", "what the loader could not use"),
+)
+
+_EXCHANGE = (
+    _c("cassette", "text!", "cassette id"),
+    _c("exchange", "int!", "index in the cassette"),
+    _c("method", "text!", "HTTP method"),
+    _c("path", "text!", "path and query, origin left out"),
+    _c("status", "int!", "HTTP status"),
+    _c("attempt_of", "int", "exchange that answered the same request in the end"),
+    _c("request_bytes", "int!", "size of the request body", "bytes"),
+    _c("response_bytes", "int!", "size of the response body", "bytes"),
+    _c("streamed", "bool!", "the answer came in chunks"),
+    _c("incomplete", "bool!", "the stream stopped before its end"),
+    _c("t_start", "text", "start, RFC 3339"),
+    _c("t_end", "text", "end, RFC 3339"),
+)
+
+_MOVE = (
+    _c("move", "int!", "position in the alignment"),
+    _c("kind", "cat!", "sync, log (bad run only) or model (good run only)"),
+    _c("bad_step", "int", "step of the bad run"),
+    _c("good_step", "int", "step of the good run"),
+    _c("cost", "float!", "cost of the move"),
+    _c("confidence", "float!", "1 - cost of a sync; least cost to the other side of a gap"),
+    _c("in_sync", "bool!", "a sync move with cost at most tau"),
+)
+
+_FIELD_DIFF = (
+    _c("move", "int!", "position in the alignment"),
+    _c("path", "text!", "field, e.g. outputs.status"),
+    _c("kind", "cat!", "added, removed or changed"),
+    _c("good_value", "json", "value in the good run; null when absent there"),
+    _c("bad_value", "json", "value in the bad run; null when absent there"),
+)
+
+_VIOLATION = (
+    _c("run_id", "text!", "run"),
+    _c("index", "int!", "position in the run's log"),
+    _c("seq", "u64", "seq found there"),
+    _c("rule", "cat!", "rule that is broken"),
+    _c("level", "cat!", "cursor (the replay cursor refuses it too) or guard"),
+    _c("cursor_refuses", "bool!", "the replay cursor refuses this log as a whole"),
+    _c("message", "text!", "what was found and what was expected"),
+    _c("file", "text", "source file"),
+    _c("line", "int", "1-based line in it"),
+)
+
+DECLARED: Mapping[str, tuple[Column, ...]] = MappingProxyType(
+    {
+        "runs": _RUN,
+        "exchanges": _EXCHANGE,
+        "steps": _STEP,
+        "moves": _MOVE,
+        "field_diffs": _FIELD_DIFF,
+        "violations": _VIOLATION,
+        "replays": _REPLAY,
+        "experiments": _EXPERIMENT,
+        "attributions": _ATTRIBUTION,
+    }
+)
+"""Columns of every table, by table name."""
+
+
+def columns(name: str) -> tuple[Column, ...]:
+    """Declared columns of table ``name``; ``ParameterError`` if there is no such table."""
+    try:
+        return DECLARED[name]
+    except KeyError:
+        raise ParameterError(f"no table is called {name!r}; there are {', '.join(DECLARED)}") from None
+
+
+def volatile(name: str) -> tuple[str, ...]:
+    """Names of the columns of ``name`` that may differ between otherwise identical runs."""
+    return tuple(column.name for column in columns(name) if column.volatile)
+
+
+@functools.cache
+def schema(name: str) -> pa.Schema:
+    """Arrow schema of table ``name``.
+
+    Field metadata holds ``meaning``, ``unit``, ``format`` (``json``) and ``volatile``.
+
+    Examples
+    --------
+    >>> from afnb.tables.schemas import schema
+    >>> str(schema("moves").field("cost").type)
+    'double'
+    """
+    import pyarrow as pa
+
+    types = {
+        "text": pa.large_string(),
+        "json": pa.large_string(),
+        "cat": pa.dictionary(pa.int32(), pa.large_string()),
+        "int": pa.int64(),
+        "u64": pa.uint64(),
+        "float": pa.float64(),
+        "bool": pa.bool_(),
+    }
+    fields = []
+    for column in columns(name):
+        metadata = {"meaning": column.meaning}
+        if column.unit:
+            metadata["unit"] = column.unit
+        if column.type == "json":
+            metadata["format"] = "json"
+        if column.volatile:
+            metadata["volatile"] = "true"
+        fields.append(pa.field(column.name, types[column.type], nullable=column.nullable, metadata=metadata))
+    return pa.schema(fields, metadata={"afnb_table": name, "afnb_schema_version": SCHEMA_VERSION})
