@@ -1,0 +1,1 @@
+"""The edges: files, sockets, processes, clocks."""
