@@ -68,7 +68,11 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One tick of a two-lane timeline: ``kind`` is sync, near, log, model, fork or patched."""
+    """One tick of a two-lane timeline: ``kind`` is sync, near, log, model, fork or patched.
+
+    ``bad`` and ``good`` are short labels, step number first (``"7 refund"``), or None where that
+    run has no step here; ``note`` says in a few words what differs.
+    """
 
     kind: str
     bad: str | None
@@ -78,20 +82,26 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Two runs on one time line."""
+    """Two runs on one time line, the upper lane first."""
 
     ticks: tuple[Lane, ...]
     caption: str = ""
+    lanes: tuple[str, str] = ("bad", "good")
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A series against its threshold, both in natural units (an e-value path)."""
+    """A series against its threshold, both in natural units (an e-value path).
+
+    It is drawn on a logarithmic axis where all its positive values allow it; ``unit`` names what
+    one value stands for.
+    """
 
     label: str
     values: tuple[float, ...]
     threshold: float
     caption: str = ""
+    unit: str = "block"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +112,22 @@ class Code:
     caption: str = ""
 
 
-Part = Text | Facts | Table | Bars | Timeline | Path | Code
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A title inside the page."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """Parts that a screen may keep closed behind ``caption``; text prints them in full."""
+
+    caption: str
+    parts: tuple[Part, ...]
+
+
+Part = Text | Facts | Table | Bars | Timeline | Path | Code | Heading | Folded
 
 
 @dataclass(frozen=True, slots=True)
