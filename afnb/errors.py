@@ -4,10 +4,13 @@
 
     AfnbError
     ├── InputError (ValueError)             a file or a log cannot be read: which, where, found, expected
+    │   └── EventError                      one event of a log cannot be read: by which rule, which field
     ├── ParameterError (ValueError)         a call's argument is out of range: the value seen, the rule
     ├── MalformedLog (ValueError)           an event log breaks a shape rule the cursor depends on
     ├── Divergence (RuntimeError)           a re-run asked for something the log does not record there
     ├── NeedsReconciliation (RuntimeError)  a write was asked for and never answered: a person decides
+    ├── PermitError (RuntimeError)          a cursor's permit was used twice, or another was still out
+    ├── WriteRefused (RuntimeError)         a tool that writes was about to run and was not allowed to
     ├── AgentError (RuntimeError)           the agent cannot be started at all
     ├── UpstreamError (ConnectionError)     the provider cannot be reached
     └── MissingDependency (ImportError)     an optional package is missing: the pip line that adds it
@@ -17,6 +20,8 @@ replays, crossed budgets, cache misses and broken runs of a batch are values, ne
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 
 class AfnbError(Exception):
@@ -73,6 +78,46 @@ def _rebuild_input_error(
     return InputError(message, path=path, line=line, run_id=run_id, position=position)
 
 
+class EventError(InputError):
+    """One event of a log cannot be read.
+
+    ``rule`` is ``bad_envelope``, ``unknown_kind`` or ``bad_payload``; ``field`` is the JSON path of
+    the fault inside the envelope, empty for the envelope as a whole.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        rule: str,
+        field: str = "",
+        path: str | None = None,
+        line: int | None = None,
+        run_id: str | None = None,
+        position: int | None = None,
+    ) -> None:
+        self.rule = rule
+        self.field = field
+        super().__init__(message, path=path, line=line, run_id=run_id, position=position)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_event_error, (
+            self.message,
+            {
+                "rule": self.rule,
+                "field": self.field,
+                "path": self.path,
+                "line": self.line,
+                "run_id": self.run_id,
+                "position": self.position,
+            },
+        )
+
+
+def _rebuild_event_error(message: str, where: dict[str, Any]) -> EventError:
+    return EventError(message, **where)
+
+
 class ParameterError(AfnbError, ValueError):
     """An argument is out of range or contradicts another; the message says the value it saw."""
 
@@ -99,7 +144,9 @@ class Divergence(AfnbError, RuntimeError):
         self.position = position
         self.recorded = recorded
         self.requested = requested
-        super().__init__(f"divergence at seq {position}: the log records {recorded}, the run asked for {requested}")
+        super().__init__(
+            f"divergence at seq {position}: the log records {recorded}, the run asked for {requested}"
+        )
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.position, self.recorded, self.requested)
@@ -120,6 +167,25 @@ class NeedsReconciliation(AfnbError, RuntimeError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.position, self.tool, self.input, self.idempotency_key)
+
+
+class PermitError(AfnbError, RuntimeError):
+    """A cursor's permit was redeemed twice, or a request was made while another permit was out."""
+
+
+class WriteRefused(AfnbError, RuntimeError):
+    """A tool whose effect is ``write`` was about to run live and was not allowed by name."""
+
+    def __init__(self, tool: str, seq: int) -> None:
+        self.tool = tool
+        self.seq = seq
+        super().__init__(
+            f"the run was about to call {tool!r} live at seq {seq}, a tool that writes, and that is not "
+            f"allowed here; allow it by name with allow_writes={{{tool!r}}} or give a stub in its place"
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.tool, self.seq)
 
 
 class AgentError(AfnbError, RuntimeError):

@@ -12,7 +12,7 @@ import enum
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NoReturn
 
@@ -93,6 +93,20 @@ def _refuse_constant(text: str) -> NoReturn:
 _DECODER = json.JSONDecoder(parse_int=_int_of, parse_float=_float_of, parse_constant=_refuse_constant)
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
 _quote = json.encoder.encode_basestring
+
+
+def decoder(on_object: Callable[[list[tuple[str, Json]]], Json]) -> json.JSONDecoder:
+    """A decoder with the number rules of `loads` that hands every object's pairs to ``on_object``.
+
+    For readers that must see repeated keys or where a value ends (``raw_decode``). Its faults are
+    ``json.JSONDecodeError``, `InputError` for a number that cannot be held, and ``RecursionError``.
+    """
+    return json.JSONDecoder(
+        parse_int=_int_of,
+        parse_float=_float_of,
+        parse_constant=_refuse_constant,
+        object_pairs_hook=on_object,
+    )
 
 
 def loads(data: str | bytes) -> Json:
