@@ -114,6 +114,7 @@ def _merge(spans: Sequence[Span], kinds: set[str], least: int) -> list[Span]:
 def tick_sentence(tick: Lane, lanes: tuple[str, str]) -> str:
     """One tick in words, e.g. ``fork: bad 7 refund, good 7 lookup; arguments differ``."""
     kind = kind_of(tick)
+    lanes = _names(lanes)
     sides = [
         f"{lane} {one_line(label, 60)}"
         for lane, label in zip(lanes, (tick.bad, tick.good), strict=True)
@@ -141,7 +142,12 @@ def tally(ticks: Sequence[Lane], lanes: tuple[str, str]) -> list[tuple[str, str,
     counts: dict[str, int] = {}
     for tick in ticks:
         counts[kind_of(tick)] = counts.get(kind_of(tick), 0) + 1
-    return [(kind, WORDS[kind].format(*lanes), counts[kind]) for kind in SEVERITY if kind in counts]
+    names = _names(lanes)
+    return [(kind, WORDS[kind].format(*names), counts[kind]) for kind in SEVERITY if kind in counts]
+
+
+def _names(lanes: tuple[str, str]) -> tuple[str, str]:
+    return one_line(lanes[0], 60), one_line(lanes[1], 60)
 
 
 def number(value: float) -> str:
@@ -163,14 +169,15 @@ def number(value: float) -> str:
 
 def path_sentence(path: Path) -> str:
     """Where the path ended and whether it reached its threshold."""
+    unit = one_line(path.unit, 40)
     if not path.values:
-        return f"no {path.unit} yet; threshold {number(path.threshold)}"
+        return f"no {unit} yet; threshold {number(path.threshold)}"
     crossed = next((i for i, value in enumerate(path.values, 1) if value >= path.threshold), None)
     plural = "" if len(path.values) == 1 else "s"
-    end = f"{number(path.values[-1])} after {len(path.values)} {path.unit}{plural}"
+    end = f"{number(path.values[-1])} after {len(path.values)} {unit}{plural}"
     if crossed is None:
         return f"{end}; threshold {number(path.threshold)} not reached"
-    return f"{end}; threshold {number(path.threshold)} reached at {path.unit} {crossed}"
+    return f"{end}; threshold {number(path.threshold)} reached at {unit} {crossed}"
 
 
 def path_heights(path: Path) -> tuple[list[float], float, bool]:

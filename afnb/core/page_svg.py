@@ -120,10 +120,11 @@ def _title(span: layout.Span, tick: Lane, lanes: tuple[str, str]) -> str:
     if span.count == 1:
         return layout.tick_sentence(tick, lanes)
     first = one_line(tick.bad or tick.good or "", 60)
+    names = [one_line(lane, 60) for lane in lanes]
     if span.mixed:
-        shares = (f"{layout.percent(s)} only in {n}" for s, n in zip(span.shares, lanes, strict=True))
+        shares = (f"{layout.percent(s)} only in {n}" for s, n in zip(span.shares, names, strict=True))
         return f"{span.count} moves from {first}: {', '.join(shares)}"
-    return f"{span.count} moves {layout.WORDS[span.kind].format(*lanes)}, from {first}"
+    return f"{span.count} moves {layout.WORDS[span.kind].format(*names)}, from {first}"
 
 
 def _flag(kind: str, tick: Lane, x: float, *, named: bool) -> str:
@@ -327,7 +328,7 @@ def path(part: Path) -> str:
             )
     body.append(
         f'<text x="{right}" y="{floor + 18}" text-anchor="end" font-size="12" class="afnb-t-dim">'
-        f"{len(heights)} {_svg_text(one_line(part.unit, 20))}{'' if len(heights) == 1 else 's'}</text>"
+        f"{len(heights)} {_svg_text(one_line(part.unit, 40))}{'' if len(heights) == 1 else 's'}</text>"
     )
     scale = ", logarithmic axis" if logarithmic else ""
     label = attribute(f"{one_line(part.label)}: {layout.path_sentence(part)}{scale}")
