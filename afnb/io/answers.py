@@ -15,7 +15,7 @@ from typing import Any
 
 from afnb.core.cassette import Chunk, Request, Response
 from afnb.core.jsonvalue import dumps, loads
-from afnb.errors import ParameterError, UpstreamError
+from afnb.errors import UpstreamError
 
 JSON = (("content-type", "application/json"),)
 SSE = (("content-type", "text/event-stream; charset=utf-8"),)
@@ -81,9 +81,7 @@ def answer_of(request: Request, value: Any, seed: int) -> Response:
     Raises
     ------
     UpstreamError
-        ``value`` is an exception.
-    ParameterError
-        ``value`` is none of these.
+        ``value`` is an exception, or none of these.
 
     Examples
     --------
@@ -106,10 +104,10 @@ def answer_of(request: Request, value: Any, seed: int) -> Response:
         try:
             return Response(status, JSON, dumps(body).encode())
         except (TypeError, ValueError) as error:
-            raise ParameterError(f"an upstream's answer is not a JSON value: {error}") from None
-    raise ParameterError(
-        f"an upstream answered with {type(value).__name__}; expected a Response, a text, a Say, a Call or a list "
-        "of calls, a JSON object, or a pair of status and JSON value"
+            raise UpstreamError(f"an upstream's answer is not a JSON value: {error}") from None
+    raise UpstreamError(
+        f"an upstream answered with {type(value).__name__}; expected a Response, a text, a Say, a Call or a "
+        "list of calls, a JSON object, or a pair of status and JSON value"
     )
 
 

@@ -171,8 +171,8 @@ class LiveUpstream(Upstream):
         }:
             raw.close()
             raise UpstreamError(
-                f"{self._origin} answered with content-encoding {coding!r}, which was not asked for and cannot "
-                "be decoded here; for br run: pip install brotli"
+                f"{self._origin} answered with content-encoding {coding!r}, which was not asked for and "
+                "cannot be decoded here; for br run: pip install brotli"
             )
         kept = tuple((k, v) for k, v in end_to_end(headers) if k.lower() != "content-encoding")
         return Reply(raw.status_code, kept, self._body(raw), raw.close)

@@ -1,0 +1,129 @@
+"""The environment of an agent that runs as a command: where its provider is, its seed, its folders."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from afnb.errors import ParameterError
+
+KNOWN_BASE_URLS: Mapping[str, str] = {
+    "ANTHROPIC_API_BASE": "",
+    "ANTHROPIC_BASE_URL": "",
+    "AZURE_OPENAI_ENDPOINT": "",
+    "GEMINI_API_BASE": "",
+    "GOOGLE_GEMINI_BASE_URL": "",
+    "MISTRAL_API_BASE": "/v1",
+    "MISTRAL_BASE_URL": "/v1",
+    "OLLAMA_API_BASE": "",
+    "OLLAMA_BASE_URL": "",
+    "OLLAMA_HOST": "",
+    "OPENAI_API_BASE": "/v1",
+    "OPENAI_BASE_URL": "/v1",
+}
+"""Variables that SDKs read a base URL from, and what each of them expects after the origin."""
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+BaseUrls = str | Sequence[str] | Mapping[str, str]
+"""One name, several, or names with a path (``/v1``) or an upstream's name (``anthropic``)."""
+
+
+def base_url_paths(names: BaseUrls) -> dict[str, str]:
+    """What follows the loopback origin in each variable.
+
+    Parameters
+    ----------
+    names
+        ``"OPENAI_BASE_URL"``; several names; or a mapping from a name to a path (``"/v1"``), to the
+        name of an upstream (``"anthropic"``), or to both (``"local/v1"``). A name that is known gets
+        the path its SDK expects, any other gets the origin alone.
+
+    Raises
+    ------
+    ParameterError
+        No name, or one that cannot be a variable's.
+
+    Examples
+    --------
+    >>> base_url_paths("OPENAI_BASE_URL")
+    {'OPENAI_BASE_URL': '/v1'}
+    >>> base_url_paths({"ANTHROPIC_BASE_URL": "anthropic", "MY_LLM": "/api"})
+    {'ANTHROPIC_BASE_URL': '/@anthropic', 'MY_LLM': '/api'}
+    """
+    if isinstance(names, str):
+        names = [names]
+    given = dict(names) if isinstance(names, Mapping) else dict.fromkeys(names, "")
+    if not given:
+        raise ParameterError(
+            "base_url_env has no name; give the variable that the agent reads its base URL from"
+        )
+    paths: dict[str, str] = {}
+    for name, where in given.items():
+        if not isinstance(name, str) or not name or "=" in name or "\0" in name:
+            raise ParameterError(
+                f"base_url_env has {name!r}; expected a variable's name such as OPENAI_BASE_URL"
+            )
+        if not isinstance(where, str):
+            raise ParameterError(
+                f"base_url_env[{name!r}] is {where!r}; expected a path (/v1) or an upstream's name"
+            )
+        upstream, slash, rest = where.strip().partition("/")
+        suffix = slash + rest.rstrip("/") if slash else KNOWN_BASE_URLS.get(name, "")
+        paths[name] = (f"/@{upstream}" if upstream else "") + ("" if suffix == "/" else suffix)
+    return paths
+
+
+def agent_environment(
+    base: Mapping[str, str],
+    *,
+    base_url: str | None = None,
+    names: BaseUrls = (),
+    seed: int | None = None,
+    workdir: str | os.PathLike[str] | None = None,
+    tmpdir: str | os.PathLike[str] | None = None,
+    extra: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """The environment an agent is started with.
+
+    Parameters
+    ----------
+    base
+        Where it starts from (usually ``os.environ``). A known base URL that is set to nothing is taken
+        for not set, since SDKs make an unusable address of it.
+    base_url
+        The loopback server's address; each of ``names`` gets it, with the path its SDK expects.
+    names
+        See ``base_url_paths``.
+    seed, workdir, tmpdir
+        ``AFNB_SEED``, ``AFNB_WORKDIR``, ``TMPDIR``.
+    extra
+        The user's own variables; they win, except over the base URLs.
+
+    Examples
+    --------
+    >>> env = agent_environment({}, base_url="http://127.0.0.1:9", names="OPENAI_BASE_URL", seed=3)
+    >>> env["OPENAI_BASE_URL"], env["NO_PROXY"], env["AFNB_SEED"]
+    ('http://127.0.0.1:9/v1', '127.0.0.1,localhost,::1', '3')
+    """
+    env = {k: v for k, v in base.items() if v or k not in KNOWN_BASE_URLS}
+    if tmpdir is not None:
+        env |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), os.fspath(tmpdir))
+    if workdir is not None:
+        env["AFNB_WORKDIR"] = os.fspath(workdir)
+    if seed is not None:
+        env["AFNB_SEED"] = str(seed)
+    env |= {str(k): str(v) for k, v in (extra or {}).items()}
+    if base_url is not None:
+        for name, path in base_url_paths(names).items():
+            env[name] = base_url.rstrip("/") + path
+        value = _with_loopback(env.get("NO_PROXY"), env.get("no_proxy"))
+        env["NO_PROXY"] = env["no_proxy"] = value
+    return env
+
+
+def _with_loopback(*lists: str | None) -> str:
+    hosts = [host.strip() for value in lists for host in (value or "").split(",")]
+    if "*" in hosts:
+        return "*"
+    return ",".join(dict.fromkeys([host for host in hosts if host] + list(LOOPBACK)))
