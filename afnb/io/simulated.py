@@ -180,8 +180,8 @@ class SimulatedUpstream(Upstream):
         said = as_say(value)
         if said is None:
             raise UpstreamError(
-                f"the policy gave {type(value).__name__}; expected a text, a Call, a list of calls, a Say, a Mix "
-                "or a Response"
+                f"the policy gave {type(value).__name__}; expected a text, a Call, a list of calls, a Say, "
+                "a Mix or a Response"
             )
         return emit(request, said, rng, pace_ms=self.pace_s * 1000)
 

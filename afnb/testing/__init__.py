@@ -1,0 +1,1 @@
+"""Public helps for tests of agents and of code that builds on afnb."""
