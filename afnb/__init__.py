@@ -1,5 +1,116 @@
-"""afnb finds the step that made an agent fail, by experiment."""
+"""afnb finds the step that made an agent fail, by experiment.
+
+::
+
+    file -> load -> Cassette | Run -> diff -> attribute / what_if -> Experiment | Attribution -> tables, cards, plots
+    (io)            (core)           (align)  (experiments over causal)  (values)                 (faces)
+
+Everything here is loaded when it is first used: importing afnb loads none of pandas, pyarrow,
+matplotlib, ipywidgets, httpx or joblib.
+"""
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+_MODULES: dict[str, tuple[str, ...]] = {
+    "afnb.align.diff": ("Diff", "NotComparable", "diff"),
+    "afnb.align.params": ("AlignParams",),
+    "afnb.causal.consensus": ("MajorityConsensus", "SequentialConsensus"),
+    "afnb.causal.interventions": ("Edit", "Graft", "Resample"),
+    "afnb.causal.oracles": ("AnswerEquals", "Converges", "ExitStatus", "Matches", "Outcome"),
+    "afnb.core.cassette": ("Cassette", "Request", "Response"),
+    "afnb.core.matching": ("Matching",),
+    "afnb.core.run": ("Run", "Step"),
+    "afnb.core.tape": ("Tape",),
+    "afnb.errors": (
+        "AfnbError",
+        "AgentError",
+        "Divergence",
+        "InputError",
+        "MalformedLog",
+        "MissingDependency",
+        "NeedsReconciliation",
+        "ParameterError",
+        "UpstreamError",
+    ),
+    "afnb.experiments.agents": ("Command", "Function"),
+    "afnb.experiments.attribute": ("attribute",),
+    "afnb.experiments.budget": ("Budget",),
+    "afnb.experiments.record": ("record",),
+    "afnb.experiments.replaying": ("replay",),
+    "afnb.experiments.results": ("Attribution", "Experiment"),
+    "afnb.experiments.what_if": ("what_if",),
+    "afnb.io.load": ("load",),
+    "afnb.io.simulated": ("SimulatedUpstream",),
+    "afnb.io.upstream": ("LiveUpstream", "ScriptedUpstream", "Upstream"),
+}
+_WHERE = {name: module for module, names in _MODULES.items() for name in names}
+_ROOMS = ("plot",)
+
+__all__ = sorted([*_WHERE, *_ROOMS, "__version__"])
+
+if TYPE_CHECKING:
+    from afnb import plot as plot
+    from afnb.align.diff import Diff as Diff
+    from afnb.align.diff import NotComparable as NotComparable
+    from afnb.align.diff import diff as diff
+    from afnb.align.params import AlignParams as AlignParams
+    from afnb.causal.consensus import MajorityConsensus as MajorityConsensus
+    from afnb.causal.consensus import SequentialConsensus as SequentialConsensus
+    from afnb.causal.interventions import Edit as Edit
+    from afnb.causal.interventions import Graft as Graft
+    from afnb.causal.interventions import Resample as Resample
+    from afnb.causal.oracles import AnswerEquals as AnswerEquals
+    from afnb.causal.oracles import Converges as Converges
+    from afnb.causal.oracles import ExitStatus as ExitStatus
+    from afnb.causal.oracles import Matches as Matches
+    from afnb.causal.oracles import Outcome as Outcome
+    from afnb.core.cassette import Cassette as Cassette
+    from afnb.core.cassette import Request as Request
+    from afnb.core.cassette import Response as Response
+    from afnb.core.matching import Matching as Matching
+    from afnb.core.run import Run as Run
+    from afnb.core.run import Step as Step
+    from afnb.core.tape import Tape as Tape
+    from afnb.errors import AfnbError as AfnbError
+    from afnb.errors import AgentError as AgentError
+    from afnb.errors import Divergence as Divergence
+    from afnb.errors import InputError as InputError
+    from afnb.errors import MalformedLog as MalformedLog
+    from afnb.errors import MissingDependency as MissingDependency
+    from afnb.errors import NeedsReconciliation as NeedsReconciliation
+    from afnb.errors import ParameterError as ParameterError
+    from afnb.errors import UpstreamError as UpstreamError
+    from afnb.experiments.agents import Command as Command
+    from afnb.experiments.agents import Function as Function
+    from afnb.experiments.attribute import attribute as attribute
+    from afnb.experiments.budget import Budget as Budget
+    from afnb.experiments.record import record as record
+    from afnb.experiments.replaying import replay as replay
+    from afnb.experiments.results import Attribution as Attribution
+    from afnb.experiments.results import Experiment as Experiment
+    from afnb.experiments.what_if import what_if as what_if
+    from afnb.io.load import load as load
+    from afnb.io.simulated import SimulatedUpstream as SimulatedUpstream
+    from afnb.io.upstream import LiveUpstream as LiveUpstream
+    from afnb.io.upstream import ScriptedUpstream as ScriptedUpstream
+    from afnb.io.upstream import Upstream as Upstream
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        value = getattr(importlib.import_module(_WHERE[name]), name)
+    elif name in _ROOMS:
+        value = importlib.import_module(f"afnb.{name}")
+    else:
+        raise AttributeError(f"module 'afnb' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__
