@@ -57,7 +57,11 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One completed round trip. ``forwarded`` is the request as sent on when a replay changed it."""
+    """One completed round trip. ``forwarded`` is the request as sent on when a replay changed it.
+
+    ``attrs`` holds fields of a file that afnb does not know, so that they survive a round trip (those of
+    its requests and response under these names).
+    """
 
     idx: int
     request: Request
@@ -67,6 +71,7 @@ class Exchange:
     attempt_of: int | None = None
     upstream: str | None = None
     forwarded: Request | None = None
+    attrs: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,7 @@ class ToolExchange:
     after_exchange: int = -1
     t_start: str | None = None
     t_end: str | None = None
+    attrs: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

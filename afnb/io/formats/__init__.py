@@ -1,0 +1,1 @@
+"""File formats: each module has a ``detect`` and a ``load``."""
