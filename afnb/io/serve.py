@@ -13,62 +13,24 @@ an answer, ask the provider, or refuse. What the provider said is handed in agai
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+import threading
+from dataclasses import replace
+from datetime import UTC, datetime
 
-from afnb.core.arm import Arm
+from afnb.core import providers
+from afnb.core.arm import AnswerPatch, Arm, AskAgain
 from afnb.core.cassette import Cassette, Request, Response
+from afnb.core.providers import Answer
+from afnb.core.tape import Hit, Miss, Tape
+from afnb.errors import ParameterError
+from afnb.io.serve_answers import GATEWAY_STATUS, error_answer, head_ms, refusal, servable
+from afnb.io.serve_course import Course
+from afnb.io.serve_facts import facts_of
 from afnb.io.serve_report import Missed, Mode, SessionReport
+from afnb.io.serve_tally import Recording, Tally, explain
+from afnb.io.serve_turn import Choice, Flight, Forward, Gate, Live, Refuse, Serve, Source, Turn
 
-if TYPE_CHECKING:
-    from afnb.core.tape import Tape
-
-Gate = Callable[[Request], str | None]
-"""Asked before each live call; a sentence refuses the call, None lets it go."""
-
-Source = Literal["tape", "patch", "good"]
-
-
-@dataclass(frozen=True, slots=True)
-class Serve:
-    """Answer ``response`` at once; ``exchange`` is its number on the tape that ``source`` names.
-
-    ``head_ms`` is how long the provider took to begin answering when this was recorded (0 if unknown):
-    a transport that replays times as recorded waits that long.
-    """
-
-    response: Response
-    source: Source
-    exchange: int
-    head_ms: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Forward:
-    """Send ``request`` to the provider, then call ``Session.complete`` or ``Session.fail`` with this value.
-
-    ``asked`` is what the agent sent; the two differ where an intervention changes the request.
-    """
-
-    request: Request
-    asked: Request
-    token: int
-    started: str
-    upstream: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Refuse:
-    """Hand ``response`` to the agent: nothing is asked live. ``reason`` is the key it is counted under."""
-
-    response: Response
-    reason: str
-    sentence: str
-    miss: Missed | None = None
-
-
-Turn = Serve | Forward | Refuse
+__all__ = ["Forward", "Gate", "Missed", "Refuse", "Serve", "Session", "SessionReport", "Source", "Turn"]
 
 
 class Session:
@@ -111,36 +73,342 @@ class Session:
         gate: Gate | None = None,
         keep_delays: bool = False,
     ) -> None:
-        raise NotImplementedError
+        _check(tape, arm, good)
+        self.id = id
+        self._tape = tape
+        self._play = None if tape is None else tape.play()
+        self._facts = None if tape is None else facts_of(tape)
+        self._course = None if arm is None or self._facts is None else Course(arm, self._facts)
+        self._good_play = None if good is None else good.play()
+        self._good_facts = None if good is None else facts_of(good)
+        self._allow_live = live
+        self._gate = gate
+        self._keep_delays = keep_delays
+        self._lock = threading.RLock()
+        self._tally = Tally()
+        self._recording = Recording()
+        self._flights: dict[int, Flight] = {}
+        self._tokens = 0
+        self._diverged: Missed | None = None
+        self._closed = False
 
     @property
     def mode(self) -> Mode:
         """``record``, ``replay`` or ``branch``."""
-        raise NotImplementedError
+        if self._tape is None:
+            return "record"
+        return "replay" if self._course is None else "branch"
+
+    @property
+    def tape(self) -> Tape | None:
+        """The recording it answers from."""
+        return self._tape
 
     def decide(self, request: Request, upstream: str | None = None) -> Turn:
-        """What to do with the agent's next request; ``upstream`` names the provider where there are several."""
-        raise NotImplementedError
+        """What to do with the agent's next request; ``upstream`` names the provider where there are several.
+
+        A request that goes live passes the gate first. The gate is asked outside the session's lock, so that
+        it may wait or look at the report.
+        """
+        branch = None if self._course is None else self._course.facts.branch_of(request)
+        with self._lock:
+            number = self._tally.requests
+            self._tally.requests += 1
+            if self._closed:
+                return self._too_late()
+            choice = self._choose(request, branch, number, upstream)
+        if not isinstance(choice, Live):
+            return choice
+        said = self._gate(choice.send) if self._allow_live and self._gate is not None else None
+        return self._settle(choice, said)
+
+    def observe(self, forward: Forward, partial: Response) -> None:
+        """Say what a stream has brought so far: at its head, and whenever an end seems near.
+
+        An agent may act on a stream's last event before the stream has ended. What the session knows of the
+        branch's position and of the calls just made has to be there by then.
+        """
+        with self._lock:
+            flight = self._flights.get(forward.token)
+            if flight is not None:
+                self._land(flight, forward, partial, partial.status < 300)
 
     def complete(self, forward: Forward, response: Response, *, abandoned: bool = False) -> None:
         """Hand in the provider's answer, once it is whole (or its stream ended early: ``incomplete``).
 
         ``abandoned`` says that the agent stopped reading, which is no fault of the provider.
         """
-        raise NotImplementedError
+        answer = providers.read_answer(forward.request, response)
+        asked_model = response.status < 300 and providers.is_model_request(forward.request)
+        with self._lock:
+            flight = self._end(forward)
+            self._land(flight, forward, response, answer is not None)
+            if response.status >= 400:
+                self._tally.live_error_statuses.append(response.status)
+            if asked_model:
+                self._tally.spend(None if answer is None else answer.usage, live=True)
+            self._tally.abandoned += abandoned
+            self._tally.incomplete += not abandoned and _is_incomplete(response, answer)
+            changed = forward.request if forward.request != forward.asked else None
+            times = (forward.started, _now())
+            self._recording.add(forward.asked, response, "live", times, forward.upstream, changed)
 
-    def fail(self, forward: Forward, error: BaseException | str) -> Response:
-        """Say that the provider gave no answer; returns what to hand to the agent. Nothing is recorded."""
-        raise NotImplementedError
+    def fail(self, forward: Forward, error: BaseException | str, *, abandoned: bool = False) -> Response:
+        """Say that the provider gave no answer; returns what to hand to the agent. Nothing is recorded.
+
+        While recording that is a 502, which SDKs ask again as they would a broken connection; in a replay it
+        is one they do not, since the replay is lost. ``abandoned``: the agent gave up waiting.
+        """
+        text = str(error) or type(error).__name__
+        with self._lock:
+            flight = self._end(forward)
+            if flight.counted and flight.branch is not None and self._course is not None:
+                self._course.retreat(flight.branch)
+            if abandoned:
+                self._tally.abandoned += 1
+            else:
+                self._tally.upstream_errors.append(text)
+        if self.mode == "record":
+            return error_answer(GATEWAY_STATUS, "afnb_unreachable", text)
+        return refusal("unreachable", text)
+
+    def turn_away(self, request: Request, kind: str, sentence: str) -> Refuse:
+        """Refuse a request that a server could not make sense of, and count it under ``kind``."""
+        with self._lock:
+            self._tally.requests += 1
+            return self._refuse(kind, sentence)
 
     def close(self) -> None:
-        """End the run: later requests are refused and counted as ``late``."""
-        raise NotImplementedError
+        """End the run: later requests are refused and counted as ``late``. Calls in flight may still end."""
+        with self._lock:
+            self._closed = True
 
     def report(self) -> SessionReport:
         """All counts so far."""
-        raise NotImplementedError
+        with self._lock:
+            tally, course = self._tally, self._course
+            applied = () if course is None else tuple(patch.step for patch in course.applied)
+            return SessionReport(
+                mode=self.mode,
+                requests=tally.requests,
+                served=tally.served,
+                served_patched=tally.served_patched,
+                served_good=tally.served_good,
+                live=tally.live,
+                missed=tally.missed,
+                refused=tuple(sorted(tally.refused.items())),
+                live_before_branch=tally.live_before_branch,
+                beyond_recording=tally.beyond_recording,
+                rules=tuple(sorted(tally.rules.items())),
+                patches_applied=applied,
+                patches_missing=() if course is None else tuple(patch.step for patch in course.missing),
+                branch_reached=course is None or course.finished,
+                first_miss=tally.first_miss,
+                prefix_diverged=self._diverged,
+                tokens=tally.tokens,
+                tokens_live=tally.tokens_live,
+                upstream_errors=tuple(tally.upstream_errors),
+                live_error_statuses=tuple(tally.live_error_statuses),
+                incomplete=tally.incomplete,
+                abandoned=tally.abandoned,
+                in_flight=len(self._flights),
+                late=tally.late,
+            )
 
     def cassette(self) -> Cassette:
-        """The whole run so far, hits and live turns, in order of completion."""
-        raise NotImplementedError
+        """The whole run so far, hits and live turns, in order of completion.
+
+        ``attrs["sources"]`` says for each exchange where its answer came from: ``live``, or the tape's
+        exchange as ``tape:3``, ``patch:3``, ``good:3``.
+        """
+        with self._lock:
+            attrs = {} if self.mode == "record" else {"sources": list(self._recording.sources)}
+            return Cassette(self.id, tuple(self._recording.exchanges), attrs=attrs)
+
+    def _choose(self, request: Request, branch: str | None, number: int, upstream: str | None) -> Choice:
+        live = Live(request, request, branch, upstream)
+        if self._play is None:
+            return live
+        if self._course is not None:
+            return self._choose_on_course(self._course, live, number)
+        hit = self._play.take(request, None)
+        if isinstance(hit, Hit):
+            return self._serve_hit(live, hit)
+        return replace(live, miss=explain(number, request, hit))
+
+    def _choose_on_course(self, course: Course, asked: Live, number: int) -> Choice:
+        assert self._play is not None
+        if self._diverged is not None:
+            return self._refuse("prefix_diverged", self._diverged.reason, self._diverged)
+        seen, held = course.rewrite(asked.asked)
+        live = replace(asked, send=seen, marks=held)
+        branch = live.branch
+        patch = course.due(branch)
+        if patch is not None:
+            return self._intervene(patch, live)
+        if course.over(branch):
+            return self._tail(course, live, number)
+        hit = self._play.take(seen, course.through)
+        if isinstance(hit, Hit):
+            patch = course.recognised(hit.exchange.idx)
+            if patch is not None:
+                return self._intervene(patch, live)
+            spent = branch is None and course.finished and hit.beyond_recording
+            if spent or hit.exchange.idx > course.arm.serve_through:
+                return self._tail(course, live, number)
+            course.apply(held)
+            return self._serve_hit(live, hit)
+        return self._tail(course, live, number, hit)
+
+    def _intervene(self, patch: AnswerPatch | AskAgain, live: Live) -> Choice:
+        assert self._course is not None
+        if isinstance(patch, AskAgain):
+            send = live.send if patch.model is None else providers.with_model(live.send, patch.model)
+            return replace(live, send=send, marks=(patch, *live.marks), asks_again=True)
+        self._course.apply((patch, *live.marks))
+        answer = providers.read_answer(live.asked, patch.response)
+        self._tally.served_patched += 1
+        return self._serve(live, patch.response, "patch", patch.exchange, answer)
+
+    def _tail(self, course: Course, live: Live, number: int, miss: Miss | None = None) -> Choice:
+        """A request for which the tape's part is over, or that is not on it.
+
+        Before any intervention took effect such a request is allowed only where the recording itself goes on
+        with it: a parallel branch that runs ahead. Anything else means that the agent left the tape.
+        """
+        assert self._play is not None
+        assert self._tape is not None
+        if not (course.started or live.marks or live.branch in course.live_branches):
+            ahead = any(at > course.arm.serve_through for at in self._tape.places(live.send))
+            if not ahead or (miss is not None and miss.kind != "not_served"):
+                missed = explain(number, live.asked, miss or self._tape.explain(live.send))
+                self._diverged = missed
+                self._tally.miss(missed)
+                return self._refuse("prefix_diverged", missed.reason, missed)
+            miss = None
+        tail = course.arm.tail
+        hit: Hit | Miss | None = None
+        if tail == "tape":
+            hit = self._play.take(live.send, None)
+        elif tail == "good" and self._good_play is not None:
+            hit = self._good_play.take(live.send, None)
+        if isinstance(hit, Hit):
+            course.apply(live.marks)
+            patch = course.recognised(hit.exchange.idx) if tail == "tape" else None
+            if isinstance(patch, AnswerPatch):
+                return self._intervene(patch, live)
+            return self._serve_hit(live, hit, good=tail == "good")
+        if miss is None or miss.kind == "not_served" or course.over(live.branch):
+            return live
+        return replace(live, miss=explain(number, live.asked, miss))
+
+    def _settle(self, live: Live, said: str | None) -> Turn:
+        """Let a request go live, unless the gate or the settings say otherwise."""
+        with self._lock:
+            if live.miss is not None:
+                self._tally.miss(live.miss)
+            if self._closed:
+                return self._too_late()
+            if said is not None:
+                return self._refuse(f"gate: {said}", said, live.miss)
+            if not self._allow_live:
+                if live.miss is not None:
+                    return self._refuse("missed", live.miss.reason, live.miss)
+                return self._refuse("offline", "this request would go live, and live calls are off")
+            return self._go_live(live)
+
+    def _go_live(self, live: Live) -> Forward:
+        if self._course is not None:
+            self._course.apply(live.marks)
+            self._course.live_branches.add(live.branch)
+            if not self._course.finished and not live.asks_again:
+                self._tally.live_before_branch += 1
+        self._tally.live += 1
+        self._tokens += 1
+        self._flights[self._tokens] = Flight(live.branch)
+        return Forward(live.send, live.asked, self._tokens, _now(), live.upstream)
+
+    def _serve_hit(self, live: Live, hit: Hit, *, good: bool = False) -> Serve:
+        facts = self._good_facts if good else self._facts
+        assert facts is not None
+        exchange, course = hit.exchange, self._course
+        self._tally.rules.update(hit.rules)
+        self._tally.beyond_recording += hit.beyond_recording
+        self._tally.served_good += good
+        if course is not None and not good:
+            course.served(exchange.idx)
+        source: Source = "good" if good else "tape"
+        answer = facts.answer(exchange)
+        return self._serve(live, exchange.response, source, exchange.idx, answer, head_ms(exchange))
+
+    def _serve(
+        self,
+        live: Live,
+        response: Response,
+        source: Source,
+        exchange: int,
+        answer: Answer | None,
+        wait: float = 0.0,
+    ) -> Serve:
+        self._tally.served += 1
+        self._tally.incomplete += _is_incomplete(response, answer)
+        if answer is not None:
+            self._tally.spend(answer.usage, live=False)
+            if self._course is not None and live.branch is not None:
+                self._course.advance(live.branch, live.asked, response)
+        now = _now()
+        self._recording.add(live.asked, response, f"{source}:{exchange}", (now, now), live.upstream)
+        return Serve(servable(response, keep_delays=self._keep_delays), source, exchange, wait)
+
+    def _refuse(self, kind: str, sentence: str, miss: Missed | None = None) -> Refuse:
+        self._tally.refused[kind] += 1
+        return Refuse(refusal(kind.partition(":")[0], sentence, miss), kind, sentence, miss)
+
+    def _too_late(self) -> Refuse:
+        self._tally.late += 1
+        return self._refuse("closed", "this run is over; its recording takes no more requests")
+
+    def _end(self, forward: Forward) -> Flight:
+        flight = self._flights.pop(forward.token, None)
+        if flight is None:
+            raise ParameterError(
+                f"live call {forward.token} of session {self.id!r} has ended, or is of another session"
+            )
+        return flight
+
+    def _land(self, flight: Flight, forward: Forward, response: Response, success: bool) -> None:
+        """Keep the branch's position true while an answer comes in and when it has ended."""
+        course, branch = self._course, flight.branch
+        if course is None or branch is None:
+            return
+        if success and not flight.counted:
+            flight.ordinal = course.advance(branch, forward.request, response)
+            flight.counted = True
+        elif success:
+            course.learn_calls(branch, flight.ordinal, forward.request, response)
+        elif flight.counted:
+            course.retreat(branch)
+            flight.counted = False
+
+
+def _is_incomplete(response: Response, answer: Answer | None) -> bool:
+    return response.incomplete or (answer is not None and not answer.complete)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _check(tape: Tape | None, arm: Arm | None, good: Tape | None) -> None:
+    if arm is None:
+        return
+    if tape is None:
+        raise ParameterError(f"arm {arm.name!r} needs the recording it branches from; give tape=")
+    if arm.tail == "good" and good is None:
+        raise ParameterError(f"arm {arm.name!r} answers its tail from the good run; give good=")
+    size = len(tape.cassette)
+    for patch in arm.patches:
+        if not 0 <= patch.exchange < size:
+            raise ParameterError(
+                f"arm {arm.name!r} intervenes at exchange {patch.exchange}, of a recording of {size}"
+            )

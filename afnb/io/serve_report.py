@@ -23,9 +23,11 @@ class Missed:
     where
         First differing JSON path in the two bodies (``messages[3].content``), or None.
     recorded, asked
-        The two values there, cut to a readable length; None if there is no such path.
+        The two texts there, 40 characters either side of the difference; None if there is no such path.
     reason
         One sentence for a person.
+    suggestions
+        Ready-made matching patterns that would forgive the difference.
     """
 
     request: int
@@ -36,6 +38,7 @@ class Missed:
     recorded: str | None
     asked: str | None
     reason: str
+    suggestions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +82,8 @@ class SessionReport:
     missed
         Requests whose answer was due from the tape and was not on it.
     refused
-        Refused requests by reason: ``missed``, ``prefix_diverged``, ``offline``, ``gate: ...``, ``closed``,
-        ``unreachable``.
+        Refused requests by reason: ``missed``, ``prefix_diverged``, ``offline``, ``closed``,
+        ``misrouted``, ``websocket``, and ``gate: `` with the gate's sentence.
     live_before_branch
         Live calls started before every intervention had taken effect.
     beyond_recording

@@ -1,0 +1,170 @@
+"""``Course``: where one replay of an arm stands, and what its interventions do to the next request.
+
+Positions are counted per branch of a parallel run: the number of the model's successful answers so
+far. The first intervened answer is recognised by its recorded request, later ones by position.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from afnb.core import providers
+from afnb.core.arm import AnswerPatch, Arm, AskAgain, Patch, ResultPatch
+from afnb.core.cassette import Request, Response
+from afnb.io.serve_facts import TapeFacts
+
+
+class Course:
+    """The state of one arm's replay. Not thread-safe: the session holds its lock.
+
+    Parameters
+    ----------
+    arm
+        What to change and how far the tape answers.
+    facts
+        The branches and positions of the tape.
+    """
+
+    def __init__(self, arm: Arm, facts: TapeFacts) -> None:
+        self.arm = arm
+        self.facts = facts
+        self.patches: tuple[Patch, ...] = tuple(sorted(arm.patches, key=_run_order))
+        self.first: Patch | None = self.patches[0] if self.patches else None
+        self.through = max(arm.serve_through, -1 if self.first is None else self.first.exchange)
+        self.lengths = facts.prefix_lengths(self.through)
+        self.positions: Counter[str] = Counter()
+        self.applied: list[Patch] = []
+        self.live_branches: set[str | None] = set()
+        self.reached = not self.patches and arm.serve_through < 0
+        self._calls: list[tuple[ResultPatch, str, int]] = []
+
+    @property
+    def started(self) -> bool:
+        """Whether an intervention took effect (without patches: whether the branch point was reached)."""
+        return bool(self.applied) or self.reached
+
+    @property
+    def finished(self) -> bool:
+        """Whether every intervention took effect (without patches: as ``started``)."""
+        return len(self.applied) == len(self.patches) if self.patches else self.reached
+
+    def apply(self, patches: tuple[Patch, ...]) -> None:
+        """Note that these interventions took effect."""
+        self.applied.extend(patch for patch in patches if not self.in_effect(patch))
+
+    def in_effect(self, patch: Patch) -> bool:
+        """Whether this intervention took effect."""
+        return any(patch is known for known in self.applied)
+
+    @property
+    def missing(self) -> tuple[Patch, ...]:
+        """The interventions that did not take effect."""
+        return tuple(patch for patch in self.patches if not self.in_effect(patch))
+
+    def served(self, exchange: int) -> None:
+        """Note what the tape answered; without patches its last exchange to be served is the branch point."""
+        if not self.patches and exchange == self.arm.serve_through:
+            self.reached = True
+
+    def due(self, branch: str | None) -> AnswerPatch | AskAgain | None:
+        """The intervention that acts on the branch's next answer by position, whatever the request says.
+
+        An ``AskAgain`` stays due until the provider's answer came, so that a client's retry of a 429 is asked
+        live as well.
+        """
+        if branch is None:
+            return None
+        for patch in self.patches:
+            if isinstance(patch, ResultPatch) or not self._by_position(patch):
+                continue
+            if (patch.branch, patch.ordinal) != (branch, self.positions[branch]):
+                continue
+            if self.in_effect(patch):
+                if isinstance(patch, AskAgain):
+                    return patch
+            elif patch is not self.first:
+                return patch
+        return None
+
+    def recognised(self, exchange: int) -> AnswerPatch | AskAgain | None:
+        """The intervention that a request matched to ``exchange`` of the tape calls for.
+
+        That is the first one, one on an exchange that is no model call, or one already in effect whose
+        request is asked again.
+        """
+        for patch in self.patches:
+            if isinstance(patch, ResultPatch) or patch.exchange != exchange:
+                continue
+            if patch is self.first or not self._by_position(patch) or self.in_effect(patch):
+                return patch
+        return None
+
+    def over(self, branch: str | None) -> bool:
+        """Whether the tape's part of this branch has been used up, so that its requests go live."""
+        if branch is None:
+            return False
+        if self.finished and self.patches and self._branch_of(self.patches[-1]) == branch:
+            return True
+        return self.positions[branch] >= self.lengths[branch]
+
+    def rewrite(self, request: Request) -> tuple[Request, tuple[Patch, ...]]:
+        """The request with intervened tool results replaced, and the interventions it carries."""
+        held: list[Patch] = []
+        for patch, call_id, nth in self._calls:
+            if patch.as_recorded:
+                changed = request if _results(request, call_id) > nth else None
+            else:
+                changed = providers.replace_tool_result(request, call_id, patch.value, nth)
+            if changed is not None:
+                request = changed
+                held.append(patch)
+        return request, tuple(held)
+
+    def advance(self, branch: str, request: Request, response: Response) -> int:
+        """Count one successful answer of the branch; returns the position it had."""
+        ordinal = self.positions[branch]
+        self.positions[branch] += 1
+        self.learn_calls(branch, ordinal, request, response)
+        return ordinal
+
+    def retreat(self, branch: str) -> None:
+        """Take back an answer counted when it began, because it did not come to its end."""
+        self.positions[branch] -= 1
+
+    def learn_calls(self, branch: str, ordinal: int, request: Request, response: Response) -> None:
+        """Find the ids by which intervened tool results will come back, in the answer that made the calls."""
+        wanted = [
+            patch
+            for patch in self.patches
+            if isinstance(patch, ResultPatch)
+            and self.facts.positions.get(patch.exchange) == (branch, ordinal)
+            and all(known is not patch for known, _, _ in self._calls)
+        ]
+        if not wanted:
+            return
+        answer = providers.read_answer(request, response)
+        for patch in wanted if answer is not None else ():
+            assert answer is not None
+            if patch.call_index >= len(answer.tool_calls):
+                continue
+            call = answer.tool_calls[patch.call_index]
+            if call.name == patch.tool and call.id:
+                self._calls.append((patch, call.id, _results(request, call.id)))
+
+    def _by_position(self, patch: Patch) -> bool:
+        return patch.exchange in self.facts.positions
+
+    def _branch_of(self, patch: Patch) -> str | None:
+        position = self.facts.positions.get(patch.exchange)
+        return None if position is None else position[0]
+
+
+def _results(request: Request, call_id: str) -> int:
+    """How many results a request holds under one id; a server may use an id again."""
+    return sum(found == call_id for found, _ in providers.tool_results(request))
+
+
+def _run_order(patch: Patch) -> tuple[int, int, int]:
+    if isinstance(patch, ResultPatch):
+        return (patch.exchange, 1, patch.call_index)
+    return (patch.exchange, 0, 0)

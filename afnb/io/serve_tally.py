@@ -1,0 +1,114 @@
+"""The counts of a session while it runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from afnb.core.cassette import Exchange, Request, Response
+from afnb.core.matching import mask_query
+from afnb.core.nearest import Explanation
+from afnb.core.providers import Usage
+from afnb.core.tape import Miss
+from afnb.io.serve_answers import RETRIED, kept_request, kept_response
+from afnb.io.serve_report import Missed, Tokens
+
+
+@dataclass(slots=True)
+class Tally:
+    """Mutable counters; ``SessionReport`` says what each one means."""
+
+    requests: int = 0
+    served: int = 0
+    served_patched: int = 0
+    served_good: int = 0
+    live: int = 0
+    missed: int = 0
+    live_before_branch: int = 0
+    beyond_recording: int = 0
+    incomplete: int = 0
+    abandoned: int = 0
+    late: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    rules: Counter[str] = field(default_factory=Counter)
+    first_miss: Missed | None = None
+    tokens: Tokens = field(default_factory=Tokens)
+    tokens_live: Tokens = field(default_factory=Tokens)
+    upstream_errors: list[str] = field(default_factory=list)
+    live_error_statuses: list[int] = field(default_factory=list)
+
+    def miss(self, missed: Missed) -> None:
+        """Count a request that the tape could not answer."""
+        self.missed += 1
+        if self.first_miss is None:
+            self.first_miss = missed
+
+    def spend(self, usage: Usage | None, *, live: bool) -> None:
+        """Add the usage that an answer of the model states."""
+        self.tokens = _plus(self.tokens, usage)
+        if live:
+            self.tokens_live = _plus(self.tokens_live, usage)
+
+
+def _plus(tokens: Tokens, usage: Usage | None) -> Tokens:
+    if usage is None:
+        return Tokens(tokens.input, tokens.output, tokens.unknown + 1)
+    return Tokens(
+        tokens.input + (usage.input_tokens or 0), tokens.output + (usage.output_tokens or 0), tokens.unknown
+    )
+
+
+def explain(number: int, request: Request, why: Miss | Explanation) -> Missed:
+    """Why the tape has no answer to a request, as plain data."""
+    said = why.explanation if isinstance(why, Miss) else why
+    return Missed(
+        number,
+        request.method,
+        mask_query(request.path),
+        said.nearest,
+        said.path,
+        said.recorded,
+        said.asked,
+        said.reason,
+        tuple(said.suggestions),
+    )
+
+
+class Recording:
+    """The new cassette as it grows: exchanges in order of completion, headers by allowlist."""
+
+    def __init__(self) -> None:
+        self.exchanges: list[Exchange] = []
+        self.sources: list[str] = []
+        self._failed: dict[tuple[str, str, bytes], int] = {}
+
+    def add(
+        self,
+        request: Request,
+        response: Response,
+        source: str,
+        times: tuple[str, str],
+        upstream: str | None = None,
+        forwarded: Request | None = None,
+    ) -> None:
+        """Append one completed exchange; a request asked again after a retryable error is its attempt."""
+        key = (request.method, request.path, request.body)
+        first = self._failed.get(key)
+        idx = len(self.exchanges)
+        if response.status in RETRIED or response.status >= 500:
+            self._failed.setdefault(key, idx)
+        else:
+            self._failed.pop(key, None)
+        self.sources.append(source)
+        self.exchanges.append(
+            Exchange(
+                idx,
+                kept_request(request),
+                kept_response(response),
+                t_start=times[0],
+                t_end=times[1],
+                attempt_of=first,
+                upstream=upstream,
+                forwarded=None if forwarded is None else kept_request(forwarded),
+            )
+        )
