@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from afnb.core import sse
 from afnb.core.cassette import Response
-from afnb.core.jsonvalue import Json, dumps
+from afnb.core.jsonvalue import Json, dumps, equal
 from afnb.core.providers.base import (
     Ask,
     New,
@@ -207,13 +207,15 @@ def rewrite_events(ask: Ask, events: Sequence[sse.Event], new: New) -> list[sse.
             if start.get("citations"):
                 start["citations"] = None
             deltas = pieces(new.text, block.text_pieces if block else 1)
-            out.extend(_made(index, start, [{"type": "text_delta", "text": d} for d in deltas]))
+            out.extend(_made(index, start, [{"type": "text_delta", "text": d} for d in deltas], block))
         else:
             call = new.calls[put.call]
             start = {"type": "tool_use", **(block.start if block else {})}
             start.update({"id": new_call_id(ask, new, put.call), "name": call.name, "input": {}})
             deltas = pieces(dumps(call.arguments), block.json_pieces if block else 1)
-            out.extend(_made(index, start, [{"type": "input_json_delta", "partial_json": d} for d in deltas]))
+            out.extend(
+                _made(index, start, [{"type": "input_json_delta", "partial_json": d} for d in deltas], block)
+            )
     return out + _tail(stream, new)
 
 
@@ -231,12 +233,18 @@ def _kept(block: Block, index: int) -> list[sse.Event]:
     return events if block.closed else [*events, _event({"type": "content_block_stop", "index": index})]
 
 
-def _made(index: int, start: dict[str, Any], deltas: Sequence[dict[str, Any]]) -> list[sse.Event]:
-    return [
-        _event({"type": "content_block_start", "index": index, "content_block": start}),
-        *(_event({"type": "content_block_delta", "index": index, "delta": d}) for d in deltas),
-        _event({"type": "content_block_stop", "index": index}),
-    ]
+def _made(
+    index: int, start: dict[str, Any], deltas: Sequence[dict[str, Any]], block: Block | None
+) -> list[sse.Event]:
+    """A block's events with new deltas; its start and stop as recorded where nothing changes in them."""
+    first = _event({"type": "content_block_start", "index": index, "content_block": start})
+    last = _event({"type": "content_block_stop", "index": index})
+    if block is not None and block.index == index:
+        if equal(start, block.start):
+            first = block.events[0][0]
+        last = next((e for e, value in block.events if value.get("type") == "content_block_stop"), last)
+    middle = [_event({"type": "content_block_delta", "index": index, "delta": d}) for d in deltas]
+    return [first, *middle, last]
 
 
 def _tail(stream: Stream, new: New) -> list[sse.Event]:

@@ -195,12 +195,12 @@ class _Writer:
                 self._put_call(index)
             return
         word = finish_word(finish, self.new, self._legacy)
-        due = self._text_due or bool(self._calls_due)
-        if due and delta.get("role"):
+        role_first = bool(delta.get("role")) and (self._text_due or bool(self._calls_due))
+        if role_first:
             self.out.append(self.made({"role": delta.pop("role"), "content": None}))
         self.put_due()
         self.finished = True
-        if text_gone or calls_gone or word != finish or due:
+        if text_gone or calls_gone or role_first or word != finish:
             event = self._event(event, chunk, choice, delta, word)
         self.out.append(event)
 
