@@ -190,7 +190,8 @@ class LiveUpstream(Upstream):
                 fault: Exception = error
             except (httpx.TransportError, httpx.InvalidURL) as error:
                 fault = error
-                if request.method.upper() not in SAFE_METHODS or not isinstance(error, httpx.NetworkError):
+                passing = isinstance(error, (httpx.NetworkError, httpx.RemoteProtocolError))
+                if not passing or request.method.upper() not in SAFE_METHODS:
                     break
             if attempt < self.retries:
                 time.sleep(0.1 * 4**attempt)

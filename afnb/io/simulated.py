@@ -42,7 +42,7 @@ class Mix:
 
     def __post_init__(self) -> None:
         total = sum(weight for weight, _ in self.options)
-        if not self.options or any(weight < 0 for weight, _ in self.options) or abs(total - 1) > 1e-9:
+        if not self.options or not all(w >= 0 for w, _ in self.options) or not abs(total - 1) <= 1e-9:
             weights = [weight for weight, _ in self.options]
             raise ParameterError(f"the probabilities {weights} are not all 0 or more with sum 1")
 
