@@ -71,7 +71,11 @@ class Handler(BaseHTTPRequestHandler):
         wrong = self._misrouted(path)
         if wrong is not None:
             return self._whole(self._session.turn_away(asked, "misrouted", wrong).response)
-        turn = self._session.decide(asked, name)
+        try:
+            turn = self._session.decide(asked, name)
+        except Exception as error:  # noqa: BLE001 - such as a user's normaliser that fails: the report names it
+            kind = f"fault: {type(error).__name__}: {error}"
+            return self._whole(self._session.turn_away(asked, kind, str(error)).response)
         if isinstance(turn, Forward):
             return self._ask(turn)
         if isinstance(turn, Serve):

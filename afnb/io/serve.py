@@ -14,20 +14,20 @@ an answer, ask the provider, or refuse. What the provider said is handed in agai
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from afnb.core import providers
 from afnb.core.arm import AnswerPatch, Arm, AskAgain
-from afnb.core.cassette import Cassette, Request, Response
+from afnb.core.cassette import Cassette, Exchange, Request, Response
 from afnb.core.providers import Answer
 from afnb.core.tape import Hit, Miss, Tape
 from afnb.errors import ParameterError
 from afnb.io.serve_answers import GATEWAY_STATUS, error_answer, head_ms, refusal, servable
-from afnb.io.serve_course import Course
-from afnb.io.serve_facts import facts_of
+from afnb.io.serve_course import Course, check_arm
+from afnb.io.serve_facts import facts_of, is_incomplete, said_all
 from afnb.io.serve_report import Missed, Mode, SessionReport
-from afnb.io.serve_tally import Recording, Tally, explain
+from afnb.io.serve_tally import Recording, Tally, explain, now
 from afnb.io.serve_turn import Choice, Flight, Forward, Gate, Live, Refuse, Serve, Source, Turn
 
 __all__ = ["Forward", "Gate", "Missed", "Refuse", "Serve", "Session", "SessionReport", "Source", "Turn"]
@@ -55,6 +55,8 @@ class Session:
     keep_delays
         Keep recorded ``retry-after`` headers. By default a recorded 429 or 5xx is served with a delay of a
         millisecond, so that a client's own retry does not sleep through the replay.
+    sink
+        Called with each exchange as it completes, in order, fit for disk: a recorder's journal.
 
     Raises
     ------
@@ -72,8 +74,9 @@ class Session:
         live: bool = True,
         gate: Gate | None = None,
         keep_delays: bool = False,
+        sink: Callable[[Exchange], None] | None = None,
     ) -> None:
-        _check(tape, arm, good)
+        check_arm(tape, arm, good)
         self.id = id
         self._tape = tape
         self._play = None if tape is None else tape.play()
@@ -86,7 +89,7 @@ class Session:
         self._keep_delays = keep_delays
         self._lock = threading.RLock()
         self._tally = Tally()
-        self._recording = Recording()
+        self._recording = Recording(sink)
         self._flights: dict[int, Flight] = {}
         self._tokens = 0
         self._diverged: Missed | None = None
@@ -136,8 +139,11 @@ class Session:
     def complete(self, forward: Forward, response: Response, *, abandoned: bool = False) -> None:
         """Hand in the provider's answer, once it is whole (or its stream ended early: ``incomplete``).
 
-        ``abandoned`` says that the agent stopped reading, which is no fault of the provider.
+        ``abandoned`` says that the agent stopped reading, which is no fault of the provider. If the model had
+        said all it had to say by then, nothing was lost: SDKs stop reading at the end mark of a stream.
         """
+        if abandoned and said_all(forward.request, response):
+            abandoned, response = False, replace(response, incomplete=False)
         answer = providers.read_answer(forward.request, response)
         asked_model = response.status < 300 and providers.is_model_request(forward.request)
         with self._lock:
@@ -148,9 +154,9 @@ class Session:
             if asked_model:
                 self._tally.spend(None if answer is None else answer.usage, live=True)
             self._tally.abandoned += abandoned
-            self._tally.incomplete += not abandoned and _is_incomplete(response, answer)
+            self._tally.incomplete += not abandoned and is_incomplete(response, answer)
             changed = forward.request if forward.request != forward.asked else None
-            times = (forward.started, _now())
+            times = (forward.started, now())
             self._recording.add(forward.asked, response, "live", times, forward.upstream, changed)
 
     def fail(self, forward: Forward, error: BaseException | str, *, abandoned: bool = False) -> Response:
@@ -326,7 +332,7 @@ class Session:
         self._tally.live += 1
         self._tokens += 1
         self._flights[self._tokens] = Flight(live.branch)
-        return Forward(live.send, live.asked, self._tokens, _now(), live.upstream)
+        return Forward(live.send, live.asked, self._tokens, now(), live.upstream)
 
     def _serve_hit(self, live: Live, hit: Hit, *, good: bool = False) -> Serve:
         facts = self._good_facts if good else self._facts
@@ -351,13 +357,13 @@ class Session:
         wait: float = 0.0,
     ) -> Serve:
         self._tally.served += 1
-        self._tally.incomplete += _is_incomplete(response, answer)
+        self._tally.incomplete += is_incomplete(response, answer)
         if answer is not None:
             self._tally.spend(answer.usage, live=False)
             if self._course is not None and live.branch is not None:
                 self._course.advance(live.branch, live.asked, response)
-        now = _now()
-        self._recording.add(live.asked, response, f"{source}:{exchange}", (now, now), live.upstream)
+        at = now()
+        self._recording.add(live.asked, response, f"{source}:{exchange}", (at, at), live.upstream)
         return Serve(servable(response, keep_delays=self._keep_delays), source, exchange, wait)
 
     def _refuse(self, kind: str, sentence: str, miss: Missed | None = None) -> Refuse:
@@ -389,26 +395,3 @@ class Session:
         elif flight.counted:
             course.retreat(branch)
             flight.counted = False
-
-
-def _is_incomplete(response: Response, answer: Answer | None) -> bool:
-    return response.incomplete or (answer is not None and not answer.complete)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-def _check(tape: Tape | None, arm: Arm | None, good: Tape | None) -> None:
-    if arm is None:
-        return
-    if tape is None:
-        raise ParameterError(f"arm {arm.name!r} needs the recording it branches from; give tape=")
-    if arm.tail == "good" and good is None:
-        raise ParameterError(f"arm {arm.name!r} answers its tail from the good run; give good=")
-    size = len(tape.cassette)
-    for patch in arm.patches:
-        if not 0 <= patch.exchange < size:
-            raise ParameterError(
-                f"arm {arm.name!r} intervenes at exchange {patch.exchange}, of a recording of {size}"
-            )

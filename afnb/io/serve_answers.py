@@ -6,8 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from afnb.core import jsonvalue
-from afnb.core.cassette import Exchange, Headers, Request, Response
-from afnb.core.matching import mask_query
+from afnb.core.cassette import Exchange, Headers, Response
 from afnb.io.serve_report import Missed
 
 REFUSED_STATUS = 424
@@ -20,9 +19,6 @@ FRAMING = frozenset(
 )
 DELAYS = frozenset({"retry-after", "retry-after-ms"})
 RETRIED = frozenset({408, 409, 429})
-
-REQUEST_HEADERS = frozenset({"content-type", "accept"})
-RESPONSE_HEADERS = frozenset({"content-type"})
 
 
 def error_answer(status: int, kind: str, sentence: str, miss: Missed | None = None) -> Response:
@@ -71,20 +67,6 @@ def servable(response: Response, *, keep_delays: bool = False) -> Response:
     if not keep_delays and (response.status in RETRIED or response.status >= 500):
         headers += (("retry-after-ms", "1"),)
     return response if headers == response.headers else replace(response, headers=headers)
-
-
-def kept_request(request: Request) -> Request:
-    """The request as it may reach disk: headers by allowlist and the query's credentials masked."""
-    return replace(request, path=mask_query(request.path), headers=_kept(request.headers, REQUEST_HEADERS))
-
-
-def kept_response(response: Response) -> Response:
-    """The answer as it may reach disk: headers by allowlist."""
-    return replace(response, headers=_kept(response.headers, RESPONSE_HEADERS))
-
-
-def _kept(headers: Headers, allowed: frozenset[str]) -> Headers:
-    return tuple((k.lower(), v) for k, v in headers if k.lower() in allowed)
 
 
 def head_ms(exchange: Exchange) -> float:

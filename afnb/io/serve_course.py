@@ -11,6 +11,8 @@ from collections import Counter
 from afnb.core import providers
 from afnb.core.arm import AnswerPatch, Arm, AskAgain, Patch, ResultPatch
 from afnb.core.cassette import Request, Response
+from afnb.core.tape import Tape
+from afnb.errors import ParameterError
 from afnb.io.serve_facts import TapeFacts
 
 
@@ -157,6 +159,22 @@ class Course:
     def _branch_of(self, patch: Patch) -> str | None:
         position = self.facts.positions.get(patch.exchange)
         return None if position is None else position[0]
+
+
+def check_arm(tape: Tape | None, arm: Arm | None, good: Tape | None) -> None:
+    """Refuse an arm that cannot be carried out on this tape, before anything is started."""
+    if arm is None:
+        return
+    if tape is None:
+        raise ParameterError(f"arm {arm.name!r} needs the recording it branches from; give tape=")
+    if arm.tail == "good" and good is None:
+        raise ParameterError(f"arm {arm.name!r} answers its tail from the good run; give good=")
+    size = len(tape.cassette)
+    for patch in arm.patches:
+        if not 0 <= patch.exchange < size:
+            raise ParameterError(
+                f"arm {arm.name!r} intervenes at exchange {patch.exchange}, of a recording of {size}"
+            )
 
 
 def _results(request: Request, call_id: str) -> int:

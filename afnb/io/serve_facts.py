@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, OrderedDict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from afnb.core import providers
-from afnb.core.cassette import Cassette, Exchange, Request
+from afnb.core.cassette import Exchange, Request, Response
+from afnb.core.steps import model_positions
 
 if TYPE_CHECKING:
     from afnb.core.providers import Answer
@@ -21,16 +23,17 @@ def branch_of(request: Request) -> str | None:
     return providers.conversation_key(request) if providers.is_model_request(request) else None
 
 
-def model_positions(cassette: Cassette) -> dict[int, tuple[str, int]]:
-    """Exchange to (branch, ordinal) over successful model exchanges."""
-    counts: Counter[str] = Counter()
-    positions: dict[int, tuple[str, int]] = {}
-    for exchange in cassette.exchanges:
-        if providers.succeeded(exchange.request, exchange.response):
-            branch = providers.conversation_key(exchange.request)
-            positions[exchange.idx] = (branch, counts[branch])
-            counts[branch] += 1
-    return positions
+def said_all(request: Request, response: Response) -> bool:
+    """Whether a stream that nobody read to its end had come to its end mark."""
+    answer = providers.read_answer(request, replace(response, incomplete=False))
+    if answer is None:
+        return response.body.rstrip().endswith(b"[DONE]")
+    return answer.complete
+
+
+def is_incomplete(response: Response, answer: Answer | None) -> bool:
+    """Whether an answer stopped before its end, at the connection or by the provider's own account."""
+    return response.incomplete or (answer is not None and not answer.complete)
 
 
 class TapeFacts:

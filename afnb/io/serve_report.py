@@ -83,7 +83,7 @@ class SessionReport:
         Requests whose answer was due from the tape and was not on it.
     refused
         Refused requests by reason: ``missed``, ``prefix_diverged``, ``offline``, ``closed``,
-        ``misrouted``, ``websocket``, and ``gate: `` with the gate's sentence.
+        ``misrouted``, ``websocket``, and with the sentence after them ``gate: `` and ``fault: ``.
     live_before_branch
         Live calls started before every intervention had taken effect.
     beyond_recording

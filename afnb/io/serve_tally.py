@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from afnb.core.cassette import Exchange, Request, Response
 from afnb.core.matching import mask_query
 from afnb.core.nearest import Explanation
 from afnb.core.providers import Usage
 from afnb.core.tape import Miss
-from afnb.io.serve_answers import RETRIED, kept_request, kept_response
+from afnb.io.redact import safe_exchange
+from afnb.io.serve_answers import RETRIED
 from afnb.io.serve_report import Missed, Tokens
 
 
@@ -77,7 +80,8 @@ def explain(number: int, request: Request, why: Miss | Explanation) -> Missed:
 class Recording:
     """The new cassette as it grows: exchanges in order of completion, headers by allowlist."""
 
-    def __init__(self) -> None:
+    def __init__(self, sink: Callable[[Exchange], None] | None = None) -> None:
+        self._sink = sink
         self.exchanges: list[Exchange] = []
         self.sources: list[str] = []
         self._failed: dict[tuple[str, str, bytes], int] = {}
@@ -99,16 +103,24 @@ class Recording:
             self._failed.setdefault(key, idx)
         else:
             self._failed.pop(key, None)
-        self.sources.append(source)
-        self.exchanges.append(
+        exchange = safe_exchange(
             Exchange(
                 idx,
-                kept_request(request),
-                kept_response(response),
+                request,
+                response,
                 t_start=times[0],
                 t_end=times[1],
                 attempt_of=first,
                 upstream=upstream,
-                forwarded=None if forwarded is None else kept_request(forwarded),
+                forwarded=forwarded,
             )
         )
+        self.sources.append(source)
+        self.exchanges.append(exchange)
+        if self._sink is not None:
+            self._sink(exchange)
+
+
+def now() -> str:
+    """The time as RFC 3339 text, UTC, to the microsecond."""
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

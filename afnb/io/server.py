@@ -11,14 +11,16 @@ import selectors
 import socket
 import socketserver
 import threading
+import time
 from http.server import ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 
-from afnb.errors import ParameterError
+from afnb.core.cassette import Request
+from afnb.errors import ParameterError, UpstreamError
 from afnb.io.handler import Handler
 from afnb.io.relay import pace_of
-from afnb.io.reply import Upstream
+from afnb.io.reply import Reply, Upstream
 from afnb.io.serve import Session
 from afnb.io.upstream import RoutedUpstream, as_upstream
 
@@ -55,7 +57,7 @@ class LoopbackServer:
 
     def __init__(self, session: Session, upstream: Any = None, *, pace: float | str = "at once") -> None:
         self.session = session
-        self.upstream: Upstream = as_upstream([] if upstream is None else upstream)
+        self.upstream: Upstream = Nobody() if upstream is None else as_upstream(upstream)
         self.pace = pace_of(pace)
         self.token = secrets.token_urlsafe(16)
         self._server: _Server | None = None
@@ -123,6 +125,17 @@ class LoopbackServer:
         self.close()
 
 
+class Nobody(Upstream):
+    """The upstream of a server that was given none."""
+
+    def open(self, request: Request) -> Reply:
+        """Nobody is there to ask."""
+        raise UpstreamError(
+            f"{request.method} {request.path.partition('?')[0]} would go live, and no upstream was given; "
+            "give the provider's origin as the upstream"
+        )
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
@@ -182,14 +195,9 @@ class _Server(ThreadingHTTPServer):
                 connection.shutdown(socket.SHUT_RDWR)
             except OSError:
                 continue
-        limit = threading.Event()
-        timer = threading.Timer(seconds, limit.set)
-        timer.daemon = True
-        timer.start()
+        limit = time.monotonic() + seconds
         for thread in still.values():
-            while thread.is_alive() and not limit.is_set():
-                thread.join(0.05)
-        timer.cancel()
+            thread.join(max(0.0, limit - time.monotonic()))
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A connection that breaks is the client's affair: nothing is printed."""
