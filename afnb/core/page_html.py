@@ -13,7 +13,10 @@ from itertools import groupby
 from afnb.core import page_layout as layout
 from afnb.core import page_svg as svg
 from afnb.core.legible import cut, literal, one_line, visible
-from afnb.core.page import (
+from afnb.core.page_css import STYLE
+from afnb.core.page_svg import attribute, escape
+from afnb.core.page_text import render_text
+from afnb.core.parts import (
     Badge,
     Bars,
     Code,
@@ -28,9 +31,6 @@ from afnb.core.page import (
     Timeline,
     Tone,
 )
-from afnb.core.page_css import STYLE
-from afnb.core.page_svg import attribute, escape
-from afnb.core.page_text import render_text
 
 _NUMBER = re.compile(r"[-+–]?[\d,.]*( ?(%|ms|s|\$))?|\d+ of \d+")
 

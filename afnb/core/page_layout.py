@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from afnb.core.legible import one_line
-from afnb.core.page import Lane, Path, Tone
+from afnb.core.parts import Lane, Path, Tone
 
 MAX_ROWS = 100
 MAX_CELL = 240

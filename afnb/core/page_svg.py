@@ -11,7 +11,7 @@ import re
 
 from afnb.core import page_layout as layout
 from afnb.core.legible import middle, one_line
-from afnb.core.page import Bar, Lane, Path, Timeline
+from afnb.core.parts import Bar, Lane, Path, Timeline
 
 _STEP = re.compile(r"(\d{1,5})(?:\s|$)")
 _TEX = re.compile(r"\$|\\(?=[()\[\]]|begin|end|ref|eqref)")

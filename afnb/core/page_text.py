@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from afnb.core import page_layout as layout
 from afnb.core.legible import columns, cut, fit, literal, one_line, pad, visible
-from afnb.core.page import (
+from afnb.core.parts import (
     Bars,
     Code,
     Facts,
@@ -50,7 +50,7 @@ def render_text(page: Page, width: int = 100) -> str:
 
     Examples
     --------
-    >>> from afnb.core.page import Badge, Facts
+    >>> from afnb.core.parts import Badge, Facts
     >>> print(render_text(Page("diff", Badge("forked", "bad"), (Facts((("fork", "step 7"),)),))))
     diff [✗ forked]
     fork  step 7
