@@ -25,7 +25,13 @@ def header(headers: Headers, name: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One HTTP request as the agent sent it: ``path`` is path and query, the origin left out."""
+    """One HTTP request as the agent sent it: ``path`` is path and query, the origin left out.
+
+    Examples
+    --------
+    >>> Request("POST", "/v1/chat/completions", body=b"{}").path
+    '/v1/chat/completions'
+    """
 
     method: str
     path: str
@@ -46,6 +52,11 @@ class Response:
     """One HTTP answer. ``chunks`` are the arrival pieces of a streamed ``body``; their join is ``body``.
 
     ``incomplete`` marks a stream that stopped before its end.
+
+    Examples
+    --------
+    >>> Response(200, (("content-type", "application/json"),), b"{}").status
+    200
     """
 
     status: int
@@ -94,6 +105,13 @@ class Cassette:
     """All exchanges of one run, in capture order.
 
     ``attrs`` holds additive top-level fields (unknown ones too) so that they survive a round trip.
+
+    Examples
+    --------
+    >>> one = Exchange(0, Request("GET", "/v1/models"), Response(200, body=b"{}"))
+    >>> recording = Cassette("run-1", (one,))
+    >>> len(recording), recording.with_response(0, Response(503)).exchanges[0].response.status
+    (1, 503)
     """
 
     id: str

@@ -80,6 +80,12 @@ class Run:
 
     ``outcome`` is given by the user and never guessed from a status. ``answer`` is the function
     agent's return value if there is one, else the last llm text without tool calls.
+
+    Examples
+    --------
+    >>> run = Run("r", (Step(0, "llm", "llm", outputs={"text": "done", "tool_calls": []}),), outcome="fail")
+    >>> len(run), run.steps[0].kind
+    (1, 'llm')
     """
 
     id: str
