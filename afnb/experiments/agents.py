@@ -23,7 +23,7 @@ from afnb.io.environment import BaseUrls, agent_environment, base_url_paths
 from afnb.io.process import ProcessResult, resolve_argv, run_command, scratch
 from afnb.io.serve import Session
 from afnb.io.server import LoopbackServer
-from afnb.io.upstream import Upstream
+from afnb.io.upstream import RoutedUpstream, Upstream
 
 AgentStatus = Literal["finished", "timeout", "cannot_start", "crashed", "stopped"]
 
@@ -105,6 +105,8 @@ class Command:
         Working directory.
     env
         Variables added to the caller's environment.
+    capture
+        Keep its output. False gives it this process's own terminal, output and input.
 
     Raises
     ------
@@ -122,6 +124,7 @@ class Command:
     timeout_s: float | None = 60.0
     cwd: str | os.PathLike[str] | None = None
     env: Mapping[str, str] | None = None
+    capture: bool = True
 
     def __post_init__(self) -> None:
         resolve_argv(self.argv)
@@ -144,12 +147,15 @@ class Command:
                 os.environ,
                 base_url=server.base_url,
                 names=self.base_url_env,
+                several=isinstance(upstream, RoutedUpstream),
                 seed=seed,
                 workdir=workdir,
                 tmpdir=tmpdir,
                 extra=self.env,
             )
-            done = run_command(self.argv, env=env, cwd=self.cwd, timeout_s=self.timeout_s, stop=stop)
+            done = run_command(
+                self.argv, env=env, cwd=self.cwd, timeout_s=self.timeout_s, stop=stop, capture=self.capture
+            )
         return _of_process(done)
 
     def fingerprint(self) -> str:

@@ -29,7 +29,7 @@ BaseUrls = str | Sequence[str] | Mapping[str, str]
 """One name, several, or names with a path (``/v1``) or an upstream's name (``anthropic``)."""
 
 
-def base_url_paths(names: BaseUrls) -> dict[str, str]:
+def base_url_paths(names: BaseUrls, *, several: bool = True) -> dict[str, str]:
     """What follows the loopback origin in each variable.
 
     Parameters
@@ -70,7 +70,8 @@ def base_url_paths(names: BaseUrls) -> dict[str, str]:
             )
         upstream, slash, rest = where.strip().partition("/")
         suffix = slash + rest.rstrip("/") if slash else KNOWN_BASE_URLS.get(name, "")
-        paths[name] = (f"/@{upstream}" if upstream else "") + ("" if suffix == "/" else suffix)
+        place = f"/@{upstream}" if upstream and several else ""
+        paths[name] = place + ("" if suffix == "/" else suffix)
     return paths
 
 
@@ -79,6 +80,7 @@ def agent_environment(
     *,
     base_url: str | None = None,
     names: BaseUrls = (),
+    several: bool = True,
     seed: int | None = None,
     workdir: str | os.PathLike[str] | None = None,
     tmpdir: str | os.PathLike[str] | None = None,
@@ -93,7 +95,7 @@ def agent_environment(
         for not set, since SDKs make an unusable address of it.
     base_url
         The loopback server's address; each of ``names`` gets it, with the path its SDK expects.
-    names
+    names, several
         See ``base_url_paths``.
     seed, workdir, tmpdir
         ``AFNB_SEED``, ``AFNB_WORKDIR``, ``TMPDIR``.
@@ -115,7 +117,7 @@ def agent_environment(
         env["AFNB_SEED"] = str(seed)
     env |= {str(k): str(v) for k, v in (extra or {}).items()}
     if base_url is not None:
-        for name, path in base_url_paths(names).items():
+        for name, path in base_url_paths(names, several=several).items():
             env[name] = base_url.rstrip("/") + path
         value = _with_loopback(env.get("NO_PROXY"), env.get("no_proxy"))
         env["NO_PROXY"] = env["no_proxy"] = value

@@ -1,0 +1,224 @@
+"""``Recorder``: one run of an agent written down as it happens, through a loopback proxy or a transport.
+
+Every exchange is on disk as soon as it is complete, in an append-only journal beside the cassette that
+it becomes at the end; after a crash ``io.journal.recover`` gives it back.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from types import ModuleType, TracebackType
+from typing import Any, Self
+
+from afnb.core.cassette import Cassette, Exchange
+from afnb.errors import ParameterError
+from afnb.io.journal import Journal
+from afnb.io.redact import Redaction
+from afnb.io.serve import Session
+from afnb.io.serve_report import SessionReport
+from afnb.io.server import LoopbackServer
+from afnb.io.transport import async_client, async_transport, client, transport
+from afnb.io.upstream import Upstream, as_upstream
+
+
+def recording_notice(redaction: Redaction | None = None) -> str:
+    """What a recording keeps, to be said each time one is started.
+
+    Examples
+    --------
+    >>> recording_notice().startswith("Bodies are recorded as they are")
+    True
+    """
+    headers = "Of the headers only content-type and accept are kept; credentials are never written."
+    if redaction is None or not (redaction.paths or redaction.patterns):
+        return (
+            "Bodies are recorded as they are: prompts, answers and tool results are not redacted "
+            f"(redaction takes JSON paths and patterns out before anything is written). {headers}"
+        )
+    count = f"{len(redaction.paths)} JSON paths and {len(redaction.patterns)} patterns"
+    return f"Bodies are redacted by {count} before anything is written; all else in them is kept. {headers}"
+
+
+class Recorder:
+    """Record what an agent and its provider say to each other.
+
+    Parameters
+    ----------
+    out
+        The cassette to be written; it must not exist, unless ``append`` goes on with it.
+    upstream
+        Who answers: whatever ``as_upstream`` takes. None: for a client from ``http_client()``, the host
+        that it asks by itself.
+    id, task, attrs
+        Kept in the cassette; the id is the file's name by default.
+    redaction
+        What is taken out of bodies before anything reaches the disk.
+    append
+        Go on where an existing recording, or the journal that a crash left, ends.
+    sync
+        Flush each exchange to the disk itself, so that it survives a loss of power as well.
+
+    Raises
+    ------
+    ParameterError
+        ``out`` exists, its folder does not, or ``upstream`` is none.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> out = os.path.join(tempfile.mkdtemp(), "run.json")
+    >>> with Recorder(out, [{"ok": True}]) as recorder:
+    ...     recorder.http_client("httpx").get("/v1/models").json()
+    {'ok': True}
+    >>> len(recorder.cassette), os.path.exists(out)
+    (1, True)
+    """
+
+    def __init__(
+        self,
+        out: str | os.PathLike[str],
+        upstream: Any = None,
+        *,
+        id: str | None = None,
+        task: str | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        redaction: Redaction | None = None,
+        append: bool = False,
+        sync: bool = False,
+    ) -> None:
+        self.path = os.fspath(out)
+        self.upstream: Upstream | None = None if upstream is None else as_upstream(upstream)
+        self.notice = recording_notice(redaction)
+        self._options: dict[str, Any] = {
+            "id": id,
+            "task": task,
+            "attrs": attrs,
+            "redaction": redaction,
+            "append": append,
+            "sync": sync,
+        }
+        self._journal: Journal | None = None
+        self._server: LoopbackServer | None = None
+        self._session: Session | None = None
+        self._cassette: Cassette | None = None
+        self._clients: list[Any] = []
+        self._lock = threading.Lock()
+
+    @property
+    def session(self) -> Session:
+        """The session that everything goes through, for an agent that is started by other means."""
+        if self._session is None:
+            raise ParameterError("the recorder has not been started; use it in a with statement")
+        return self._session
+
+    @property
+    def base_url(self) -> str:
+        """Origin of a loopback proxy, started at the first use, for agents in any language.
+
+        Add what the SDK expects after the origin: ``/v1`` for OpenAI, nothing for Anthropic.
+        """
+        session = self.session
+        with self._lock:
+            if self._server is None:
+                self._server = LoopbackServer(session, self.upstream).start()
+            return self._server.base_url
+
+    def http_client(self, module: str | ModuleType | None = None, **options: Any) -> Any:
+        """A client to hand to an SDK as ``http_client``: ``"httpx2"`` (OpenAI from 3), or ``"httpx"``."""
+        made = client(self.session, self.upstream, module=module, **options)
+        self._clients.append(made)
+        return made
+
+    def async_http_client(self, module: str | ModuleType | None = None, **options: Any) -> Any:
+        """The asynchronous ``http_client``; its user closes it."""
+        return async_client(self.session, self.upstream, module=module, **options)
+
+    def transport(self, module: str | ModuleType | None = None) -> Any:
+        """A transport, for a client that its user builds."""
+        return transport(self.session, self.upstream, module=module)
+
+    def async_transport(self, module: str | ModuleType | None = None) -> Any:
+        """The asynchronous ``transport``."""
+        return async_transport(self.session, self.upstream, module=module)
+
+    @property
+    def cassette(self) -> Cassette:
+        """The recording: so far while it runs, as written once it is closed."""
+        if self._cassette is not None:
+            return self._cassette
+        if self._journal is None:
+            raise ParameterError("the recorder has not been started; use it in a with statement")
+        return self._journal.cassette()
+
+    @property
+    def written(self) -> bool:
+        """Whether the cassette is on disk: not before the end, and not if nothing was recorded."""
+        return self._cassette is not None and len(self._cassette) > 0
+
+    def report(self) -> SessionReport:
+        """Counts so far."""
+        return self.session.report()
+
+    def warnings(self) -> tuple[str, ...]:
+        """What is wrong with the recording, one sentence each."""
+        report, said = self.report(), []
+        if report.requests == 0:
+            said.append(
+                "the agent sent no request here, so nothing was recorded; check that it reads its base URL "
+                "from the variable named in base_url_env, or uses the client it was given"
+            )
+        elif not len(self.cassette):
+            said.append("no request got an answer, so nothing was recorded")
+        if report.upstream_errors:
+            count = len(report.upstream_errors)
+            said.append(f"{count} requests got no answer and are not recorded: {report.upstream_errors[0]}")
+        if report.incomplete:
+            said.append(
+                f"{report.incomplete} answers stopped before their end and are recorded as incomplete"
+            )
+        if report.in_flight:
+            said.append(f"{report.in_flight} requests were still waiting at the end and are not recorded")
+        said += [f"{count} requests were refused: {reason}" for reason, count in report.refused]
+        return tuple(said)
+
+    def start(self) -> Self:
+        """Open the journal; ``with`` does this."""
+        if self._session is None:
+            self._journal = Journal(self.path, **self._options)
+            self._session = Session(id=self._journal.cassette().id, sink=self._keep)
+        return self
+
+    def close(self) -> Cassette:
+        """End the recording and write the cassette. Nothing is written if nothing was recorded."""
+        if self._cassette is not None:
+            return self._cassette
+        self.session.close()
+        if self._server is not None:
+            self._server.close()
+        for made in self._clients:
+            made.close()
+        journal = self._journal
+        assert journal is not None
+        with self._lock:
+            if len(journal.cassette()):
+                self._cassette = journal.close()
+            else:
+                self._cassette = journal.cassette()
+                journal.abandon()
+                os.unlink(journal.path)
+        return self._cassette
+
+    def _keep(self, exchange: Exchange) -> None:
+        with self._lock:
+            if self._cassette is None and self._journal is not None:
+                self._journal.append(exchange)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
