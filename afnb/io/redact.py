@@ -154,7 +154,19 @@ class Redaction:
             exchanges=tuple(self.exchange(exchange) for exchange in cassette.exchanges),
             tool_exchanges=tuple(self.tool_exchange(tool) for tool in cassette.tool_exchanges),
             task=None if cassette.task is None else self._text(cassette.task),
-            attrs={**cassette.attrs, "redaction": self.to_json()},
+            attrs={**cassette.attrs, "redaction": self._after(cassette).to_json()},
+        )
+
+    def _after(self, cassette: Cassette) -> Redaction:
+        earlier = cassette.attrs.get("redaction")
+        return self if earlier is None else Redaction.from_json(earlier).merged(self)
+
+    def merged(self, other: Redaction) -> Redaction:
+        """This redaction and another one; the other's replacement is used from now on."""
+        return Redaction(
+            tuple(dict.fromkeys((*self.paths, *other.paths))),
+            tuple(dict.fromkeys((*self.patterns, *other.patterns))),
+            other.replacement,
         )
 
     def to_json(self) -> dict[str, Any]:

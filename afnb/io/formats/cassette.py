@@ -23,6 +23,7 @@ from afnb.core.run import OUTCOMES, Warn
 from afnb.errors import InputError
 from afnb.io.files import PathLike, read_bytes, write_new
 from afnb.io.formats.reading import Fields, read_json, shown
+from afnb.io.formats.source import Found, Source
 from afnb.io.redact import safe_exchange
 
 VERSION = "0.1"
@@ -279,7 +280,8 @@ def exchange_from_json(
     response, unknown_response = _response_from_json(
         fields.raw("response", MISSING), fields.name("response"), path
     )
-    forwarded, unknown_forwarded = None, {}
+    forwarded: Request | None = None
+    unknown_forwarded: dict[str, Any] = {}
     if fields.raw("forwarded") is not None:
         forwarded, unknown_forwarded = _request_from_json(
             fields.raw("forwarded"), fields.name("forwarded"), path
@@ -403,3 +405,25 @@ def tool_from_json(value: Json, i: int, path: str | None = None) -> ToolExchange
         fields.optional_text("t_end"),
         fields.rest(),
     )
+
+
+def detect(source: Source) -> Found:
+    """Whether a file is a cassette."""
+    value = source.json
+    if not isinstance(value, dict):
+        cut_off = value is MISSING and b'"cassette_version"' in source.data[:4096]
+        return Found(1.0 if cut_off else 0.0, "it is not one JSON object")
+    missing = [key for key in ("cassette_version", "id", "exchanges") if key not in value]
+    if "cassette_version" in value or not missing:
+        return Found(1.0)
+    if "exchanges" not in value:
+        return Found(0.1 if "id" in value else 0.0, f"it has no {' and no '.join(missing)}")
+    return Found(0.8, f"it has no {' and no '.join(missing)}")
+
+
+def load(source: Source) -> Cassette:
+    """The cassette in a file (see `read_cassette`)."""
+    value = source.json
+    if value is MISSING:
+        value = read_json(source.data, _WHAT, source.path)
+    return from_json(value, path=source.path)
