@@ -18,9 +18,9 @@ from collections.abc import Iterable, Iterator
 
 from afnb.core import events as ev
 from afnb.core import wirespec
-from afnb.core.jsonvalue import Json, decoder
+from afnb.core.jsonvalue import Json, decoder, loads
 from afnb.core.wirekinds import Fault, Repeats
-from afnb.errors import EventError, InputError
+from afnb.errors import EventError, InputError, ParameterError
 
 DEEPEST = 127  # levels of nesting of one envelope, the envelope itself included
 
@@ -94,9 +94,13 @@ def write_envelope(envelope: ev.Envelope, *, canonical: bool = False) -> str:
     Raises
     ------
     ParameterError
-        A field cannot stand on the wire (a seq beyond 64 bits, a NaN), named by its path.
+        A field cannot stand on the wire (a seq beyond 64 bits, a NaN), named by its path, or the
+        whole is nested deeper than `DEEPEST`.
     """
-    return wirespec.write_envelope(envelope, canonical)
+    text = wirespec.write_envelope(envelope, canonical)
+    if text.count("[") + text.count("{") > DEEPEST and _depth(loads(text)) > DEEPEST:
+        raise ParameterError(f"seq {envelope.seq} is nested deeper than {DEEPEST} levels; no reader takes it")
+    return text
 
 
 def write_lines(envelopes: Iterable[ev.Envelope], *, canonical: bool = False) -> list[str]:

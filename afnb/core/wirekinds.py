@@ -141,6 +141,25 @@ def _read_uuid(value: Json, at: str) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
+def normal_run_id(text: str) -> str:
+    """A run id as the wire writes it: lower case with hyphens.
+
+    Raises
+    ------
+    ParameterError
+        The text is no UUID.
+
+    Examples
+    --------
+    >>> normal_run_id("{DDEBF940-733C-4466-8A93-3972A45C17D6}")
+    'ddebf940-733c-4466-8a93-3972a45c17d6'
+    """
+    try:
+        return _read_uuid(text, "")
+    except Fault:
+        raise ParameterError(f"run id {text!r} is no UUID; make one with str(uuid.uuid4())") from None
+
+
 def _write_uuid(value: Any, canonical: bool, at: str) -> str:
     try:
         return dumps(_read_uuid(value, at))
