@@ -48,7 +48,7 @@ def result_value(content: Json) -> Json:
         if not all(isinstance(obj(part).get("text"), str) for part in content):
             return content
         content = content_text(content)
-    return parsed_or_text(content)
+    return "" if content is None else parsed_or_text(content)
 
 
 def replace_content(content: Json, value: Json) -> Json:
