@@ -219,7 +219,7 @@ class _Builder:
                 idx=parent,
                 kind="llm",
                 name=answer.role_name or "llm",
-                inputs=turns_text(_new_turns(turns)),
+                inputs=_news(turns),
                 outputs=outputs_of(answer),
                 attrs=self._llm_attrs(exchange, answer, carried.branch),
                 t_start=exchange.t_start,
@@ -294,7 +294,7 @@ class _Builder:
                 idx=len(self._steps),
                 kind="other",
                 name=f"{request.method} {request.path.partition('?')[0]}",
-                inputs=turns_text(_new_turns(turns)) if turns else _body_value(request.body),
+                inputs=_news(turns) if turns else _body_value(request.body),
                 outputs=_body_value(response.body),
                 attrs=attrs,
                 t_start=exchange.t_start,
@@ -356,10 +356,10 @@ def _tool_step(step: Step, tool: ToolExchange, number: int) -> Step:
     )
 
 
-def _new_turns(turns: Sequence[Turn]) -> Sequence[Turn]:
-    """The turns after the model's last one."""
+def _news(turns: Sequence[Turn]) -> str:
+    """What is new since the model's last turn, as text."""
     last = max((i for i, turn in enumerate(turns) if turn.role == "assistant"), default=-1)
-    return turns[last + 1 :]
+    return turns_text(turns, last + 1)
 
 
 def _pending(body: bytes) -> bool:

@@ -412,15 +412,20 @@ def request_text(request: Request) -> str:
     return turns_text(read_turns(request))
 
 
-def turns_text(turns: Iterable[Turn]) -> str:
-    """Turns as a readable transcript: who, what was said, calls as ``name(arguments)``; no ids."""
+def turns_text(turns: Iterable[Turn], start: int = 0) -> str:
+    """Turns from ``start`` on as a readable transcript: who, what was said, calls as ``name(arguments)``.
+
+    Ids are left out; a result is named by its call, which may stand before ``start``.
+    """
     lines: list[str] = []
     names: dict[str, str] = {}
-    for turn in turns:
+    for i, turn in enumerate(turns):
+        names.update((call.id, call.name) for call in turn.calls)
+        if i < start:
+            continue
         if turn.text:
             lines.append(f"{turn.name or turn.role}: {turn.text}")
         for call in turn.calls:
-            names[call.id] = call.name
             lines.append(f"{turn.name or turn.role} calls {call.name}({_shown(call.arguments)})")
         for result in turn.results:
             name = result.name or names.get(result.call_id, "tool")
