@@ -15,6 +15,7 @@ from typing import Literal
 from afnb.core.canon import DEFAULT, Key, Matching, canonical_key, needed_rules
 from afnb.core.cassette import Cassette, Exchange, Request, header
 from afnb.core.nearest import Explainer, Explanation
+from afnb.core.redaction import matching_for
 from afnb.errors import ParameterError
 
 Repeat = Literal["in_order", "first", "error"]
@@ -149,7 +150,8 @@ class Tape:
     cassette
         The recording. Exchanges are numbered by their position in it.
     matching
-        How requests are compared.
+        How requests are compared. What was taken out of the recording itself (its ``redaction``) is taken
+        out of each request first.
     repeat
         What a request gets that was recorded more than once. ``in_order``: the k-th ask the k-th
         answer, beyond the last the last again; ``first``: always the first; ``error``: in order, and a
@@ -176,6 +178,7 @@ class Tape:
         if repeat not in ("in_order", "first", "error"):
             raise ParameterError(f"repeat={repeat!r}; expected 'in_order', 'first' or 'error'")
         self.cassette = cassette
+        matching = matching_for(cassette, matching)
         self.matching = matching
         self.repeat: Repeat = repeat
         keys: list[Key] = []

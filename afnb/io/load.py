@@ -78,6 +78,15 @@ def load(
         missing.
     ParameterError
         An outcome or a format that does not exist.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from afnb.io.formats.cassette import write_cassette
+    >>> path = os.path.join(tempfile.mkdtemp(), "x.json")
+    >>> write_cassette(Cassette("x"), path)
+    >>> load(path, outcome="fail").outcome
+    'fail'
     """
     if outcome is not None and outcome not in OUTCOMES:
         raise ParameterError(f"outcome={outcome!r}; expected one of {', '.join(OUTCOMES)}")

@@ -24,7 +24,7 @@ from afnb.errors import InputError
 from afnb.io.files import PathLike, read_bytes, write_new
 from afnb.io.formats.reading import Fields, read_json, shown
 from afnb.io.formats.source import Found, Source
-from afnb.io.redact import safe_exchange
+from afnb.io.redact import Redaction, safe_exchange
 
 VERSION = "0.1"
 _WHAT = "a cassette (a JSON object with cassette_version, id and exchanges)"
@@ -242,6 +242,11 @@ def from_json(value: Json, *, path: str | None = None) -> Cassette:
     outcome = document.raw("outcome")
     if outcome is not None and outcome not in OUTCOMES:
         document.wrong("outcome", outcome, f"one of {', '.join(OUTCOMES)}")
+    if document.raw("redaction") is not None:
+        try:
+            Redaction.from_json(document.raw("redaction"))
+        except InputError as error:
+            raise InputError(error.message, path=path) from None
     recorded = document.array("exchanges")
     warnings: list[Warn] = []
     numbers = [_number(one, i, path) for i, one in enumerate(recorded)]
@@ -258,7 +263,7 @@ def from_json(value: Json, *, path: str | None = None) -> Cassette:
         task,
         outcome,
         VERSION,
-        document.rest(),
+        document.rest("redaction"),
         tuple(warnings),
         path,
     )

@@ -179,6 +179,6 @@ class Fields:
             self.wrong(self.name(key), value if self.has(key) else MISSING, "an array")
         return value
 
-    def rest(self) -> dict[str, Any]:
-        """The fields nobody took."""
-        return {key: value for key, value in self._value.items() if key not in self._taken}
+    def rest(self, *kept: str) -> dict[str, Any]:
+        """The fields nobody took, and those named here although they were looked at."""
+        return {key: value for key, value in self._value.items() if key not in self._taken or key in kept}
