@@ -125,7 +125,7 @@ def replays(source: Any, ax: Axes | None = None, *, experiment: str | None = Non
     ax.tick_params(axis="y", length=0)
     left_out = f"{len(rows) - len(shown):,} more arms not shown" if len(rows) > len(shown) else ""
     words = "replay (pale: run, and not needed)" if _unused(shown) else "replay"
-    style.titles(ax, title="replays per arm", x=words if each else _RATE, note=left_out)
+    style.titles(ax, title="replays per arm", x=words if each else _RATE, note=left_out, legend=each)
     return ax
 
 

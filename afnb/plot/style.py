@@ -108,10 +108,16 @@ def dress(text: Any, **properties: Any) -> Any:
     return text
 
 
-def titles(ax: Axes, *, title: str = "", x: str = "", y: str = "", note: str = "") -> None:
-    """Title (left) and axis labels, literally; ``note`` says below ``x`` what the plot leaves out."""
+def titles(
+    ax: Axes, *, title: str = "", x: str = "", y: str = "", note: str = "", legend: bool = False
+) -> None:
+    """Title (left) and axis labels, literally; ``note`` says below ``x`` what the plot leaves out.
+
+    With ``legend`` the title leaves room for one line of legend below it.
+    """
     if title:
-        dress(ax.set_title(literal(title, 90), loc="left"), fontsize=12, color=INK, fontweight="bold")
+        drawn = ax.set_title(literal(title, 90), loc="left", pad=26 if legend else 8)
+        dress(drawn, fontsize=12, color=INK, fontweight="bold")
     if x:
         lines = [literal(line, 90) for line in (x, note) if line]
         dress(ax.set_xlabel("\n".join(lines)), fontsize=11, color=INK)
@@ -148,7 +154,7 @@ def whole_numbers(axis: Any) -> None:
 
 
 def legend(ax: Axes) -> None:
-    """A frameless legend of the labelled artists, above the axes on the right."""
+    """A frameless legend of the labelled artists in one line between title and axes."""
     handles, labels = ax.get_legend_handles_labels()
     if handles:
         made = ax.legend(
@@ -156,10 +162,11 @@ def legend(ax: Axes) -> None:
             labels,
             frameon=False,
             fontsize=10,
-            loc="lower right",
-            bbox_to_anchor=(1.0, 1.0),
+            loc="lower left",
+            bbox_to_anchor=(0.0, 1.0),
             ncols=len(handles),
-            borderaxespad=0.2,
+            borderaxespad=0.3,
+            borderpad=0.0,
             columnspacing=1.2,
             handletextpad=0.4,
         )
