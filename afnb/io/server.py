@@ -147,7 +147,8 @@ class _Server(ThreadingHTTPServer):
         self.upstream = owner.upstream
         self.pace = owner.pace
         self.token = owner.token
-        self._open: dict[socket.socket, threading.Thread] = {}
+        self._open: set[socket.socket] = set()
+        self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         super().__init__((HOST, 0), Handler)
 
@@ -177,26 +178,27 @@ class _Server(ThreadingHTTPServer):
             daemon=True,
         )
         with self._lock:
-            self._open[request] = thread
+            self._open.add(request)
+            self._threads = [*(other for other in self._threads if other.is_alive()), thread]
         thread.start()
 
     def shutdown_request(self, request: Any) -> None:
         """Close a connection that has ended."""
         with self._lock:
-            self._open.pop(request, None)
+            self._open.discard(request)
         super().shutdown_request(request)
 
     def end_connections(self, seconds: float) -> None:
         """Cut what is still open and wait for its threads, at most ``seconds`` in all."""
         with self._lock:
-            still = dict(self._open)
-        for connection in still:
+            connections, threads = list(self._open), self._threads
+        for connection in connections:
             try:
                 connection.shutdown(socket.SHUT_RDWR)
             except OSError:
                 continue
         limit = time.monotonic() + seconds
-        for thread in still.values():
+        for thread in threads:
             thread.join(max(0.0, limit - time.monotonic()))
 
     def handle_error(self, request: Any, client_address: Any) -> None:
