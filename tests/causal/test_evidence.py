@@ -38,7 +38,7 @@ inner = st.floats(0.02, 0.98)
 
 
 def test_the_guesses_and_weights_of_the_rule():
-    assert VERIFY_GUESSES == tuple(FULL)
+    assert tuple(FULL) == VERIFY_GUESSES
     assert REFUTE_WEIGHTS == (0.65, 0.35)
     assert math.isclose(sum(map(exp, bets(0.5).verify_weights)), 1.0)
     assert math.isclose(sum(map(exp, bets(0.5).refute_weights)), 1.0)
@@ -108,7 +108,10 @@ def test_the_null_grid_is_safe_for_the_rule_itself():
             both, only_patch = p * q, p * (1 - q)
             worst_full = max(
                 worst_full,
-                both * full.s11 + only_patch * full.s10 + (1 - p) * q * full.s01 + (1 - p) * (1 - q) * full.s00,
+                both * full.s11
+                + only_patch * full.s10
+                + (1 - p) * q * full.s01
+                + (1 - p) * (1 - q) * full.s00,
             )
             worst_lazy = max(worst_lazy, (1 - p) * lazy.s0 + only_patch * lazy.s10 + both * lazy.s11)
         assert worst_full <= 1 + 1e-9

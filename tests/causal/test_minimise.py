@@ -50,7 +50,9 @@ def test_remembering_asks_nothing_twice_and_ends_alike(vectors):
 
 
 @settings(max_examples=80)
-@given(st.integers(1, 12).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1), min_size=1))))
+@given(
+    st.integers(1, 12).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1), min_size=1)))
+)
 def test_one_needed_set_is_found_exactly(case):
     n, needed = case
     found = minimise(n, lambda s: "recovered" if needed <= set(s) else "not_recovered")
