@@ -148,7 +148,7 @@ class _Server(ThreadingHTTPServer):
         self.pace = owner.pace
         self.token = owner.token
         self._open: set[socket.socket] = set()
-        self._threads: list[threading.Thread] = []
+        self._serving: list[threading.Thread] = []
         self._lock = threading.Lock()
         super().__init__((HOST, 0), Handler)
 
@@ -179,7 +179,7 @@ class _Server(ThreadingHTTPServer):
         )
         with self._lock:
             self._open.add(request)
-            self._threads = [*(other for other in self._threads if other.is_alive()), thread]
+            self._serving = [*(other for other in self._serving if other.is_alive()), thread]
         thread.start()
 
     def shutdown_request(self, request: Any) -> None:
@@ -191,7 +191,7 @@ class _Server(ThreadingHTTPServer):
     def end_connections(self, seconds: float) -> None:
         """Cut what is still open and wait for its threads, at most ``seconds`` in all."""
         with self._lock:
-            connections, threads = list(self._open), self._threads
+            connections, threads = list(self._open), self._serving
         for connection in connections:
             try:
                 connection.shutdown(socket.SHUT_RDWR)
