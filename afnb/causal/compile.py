@@ -210,8 +210,8 @@ class _Donor:
 
     def step(self, k: int) -> Step:
         for move in self.alignment.moves:
-            if move.kind == "sync" and move.b_idx == k and move.a_idx is not None:
-                return self.run.steps[move.a_idx]
+            if move.kind == "sync" and move.bad_step == k and move.good_step is not None:
+                return self.run.steps[move.good_step]
         raise ParameterError(
             f"Graft(step={k}): no step of the good run {self.run.id} is aligned with it; "
             "use Edit or Resample, or graft another step"
@@ -234,12 +234,12 @@ def _resolve(item: Intervention, donor: _Donor | None) -> Intervention:
     fork = donor.alignment.fork
     if fork is None:
         raise ParameterError("Graft(): the two runs do not fork, so there is no fork to graft; name a step")
-    if fork.b_step is None or fork.a_step is None:
-        side = "good" if fork.b_step is None else "bad"
+    if fork.bad_step is None or fork.good_step is None:
+        side = "good" if fork.bad_step is None else "bad"
         raise ParameterError(
             f"Graft(): the fork is a step of the {side} run alone; name another step, or use Edit"
         )
-    return Graft(fork.b_step)
+    return Graft(fork.bad_step)
 
 
 # -- one patch and its control -------------------------------------------------------------------

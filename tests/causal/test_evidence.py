@@ -68,6 +68,7 @@ def test_refuting_factors_are_the_printed_ones():
     assert d_factors(0.02, 0.5) == pytest.approx((0.04, 1.96))
 
 
+@settings(deadline=None)
 @given(a=inner, b=inner, d=st.floats(-0.9, 0.9))
 def test_the_null_point_solves_its_equation_on_the_boundary(a, b, d):
     p, q = null_point(a, b, d)
@@ -78,6 +79,7 @@ def test_the_null_point_solves_its_equation_on_the_boundary(a, b, d):
     assert abs(slope) < 1e-9
 
 
+@settings(deadline=None)
 @given(a=inner, b=inner, d=st.floats(-0.9, 0.9), p=rate, q=rate)
 def test_a_full_block_wins_nothing_on_the_far_side_of_its_boundary(a, b, d, p, q):
     if abs(a - b - d) < 1e-6:
@@ -89,6 +91,7 @@ def test_a_full_block_wins_nothing_on_the_far_side_of_its_boundary(a, b, d, p, q
         assert expected <= 1 + 1e-7
 
 
+@settings(deadline=None)
 @given(a=inner, b=inner, d=st.floats(-0.9, 0.9), p=rate, q=rate)
 def test_a_lazy_block_wins_nothing_where_the_effect_is_at_most_d(a, b, d, p, q):
     if a - b <= d + 1e-6 or p - q > d:
@@ -118,6 +121,7 @@ def test_the_null_grid_is_safe_for_the_rule_itself():
         assert worst_lazy <= 1 + 1e-9
 
 
+@settings(deadline=None)
 @given(d=st.floats(0.05, 0.95), share=st.floats(0.0, 0.99), p=rate, q=rate)
 def test_the_d_rule_wins_nothing_where_the_effect_is_at_least_d(d, share, p, q):
     if p - q < d:
@@ -176,7 +180,7 @@ def test_bets_on_the_wrong_side_are_refused():
         d_factors(0.5, 0.5)
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(blocks=st.lists(st.integers(0, 17), max_size=30))
 def test_a_lost_outcome_never_helps(blocks):
     """Replacing known outcomes by lost ones cannot raise either product."""

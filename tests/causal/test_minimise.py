@@ -49,7 +49,7 @@ def test_remembering_asks_nothing_twice_and_ends_alike(vectors):
     assert saved > 0
 
 
-@settings(max_examples=80)
+@settings(max_examples=80, deadline=None)
 @given(
     st.integers(1, 12).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1), min_size=1)))
 )
@@ -60,7 +60,7 @@ def test_one_needed_set_is_found_exactly(case):
     assert set(found.subset) == needed
 
 
-@settings(max_examples=80)
+@settings(max_examples=80, deadline=None)
 @given(st.integers(1, 8), st.randoms(use_true_random=False))
 def test_the_result_recovers_and_no_single_step_can_be_dropped(n, rng):
     known = {tuple(range(n)): "recovered"}
