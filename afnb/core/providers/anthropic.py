@@ -13,8 +13,8 @@ from afnb.core.providers.anthropic_stream import (
     SERVER_CALLS,
     ended,
     finish_word,
+    kind_of,
     new_call_id,
-    plan,
     read_blocks,
     rewrite,
 )
@@ -34,6 +34,7 @@ from afnb.core.providers.base import (
     with_body,
     with_json,
 )
+from afnb.core.providers.changes import plan
 from afnb.core.providers.content import content_text, part_mark, replace_content, result_value
 
 NAME = "anthropic"
@@ -179,7 +180,7 @@ def write(ask: Ask, response: Response, new: New) -> Response:
     body = dict(json_object(response.body) or {})
     blocks: list[Json] = list(body["content"])
     content: list[Json] = []
-    for step in plan([obj(b).get("type") for b in blocks], new):
+    for step in plan([kind_of(b) for b in blocks], new):
         if step.what == "keep":
             content.append(blocks[step.block])
         elif step.what == "text":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from afnb.core import sse
 from afnb.core.cassette import Response
@@ -20,7 +20,7 @@ from afnb.core.providers.base import (
     restream,
     text_or_none,
 )
-from afnb.core.providers.changes import fresh_id
+from afnb.core.providers.changes import Kind, fresh_id, plan
 
 FINISH = "stop_reason"
 SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
@@ -135,43 +135,10 @@ def ended(stream: Stream) -> bool:
 # --- writing ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
-    """One block of the new answer: a recorded ``block`` kept, new text, or the ``call``-th new call."""
-
-    what: Literal["keep", "text", "call"]
-    block: int = -1
-    call: int = -1
-
-
-def plan(kinds: Sequence[Json], new: New) -> list[Put]:
-    """Which recorded blocks stay and where new ones stand.
-
-    New text takes the place of the last recorded text block (text after a server tool's result is
-    the conclusion), the others go; new calls take the recorded calls' places, more follow.
-    """
-    text_at = max((i for i, kind in enumerate(kinds) if kind == "text"), default=-1)
-    first_call = next((i for i, kind in enumerate(kinds) if kind == "tool_use"), len(kinds))
-    put: list[Put] = []
-    call = 0
-    text_due = new.text_changed and bool(new.text) and text_at < 0
-    for i, kind in enumerate(kinds):
-        if i == first_call and text_due:
-            put.append(Put("text"))
-            text_due = False
-        if kind == "text" and new.text_changed:
-            if i == text_at and new.text:
-                put.append(Put("text", i))
-        elif kind == "tool_use":
-            if call < len(new.calls):
-                put.append(Put("keep" if new.calls[call].same else "call", i, call))
-            call += 1
-        else:
-            put.append(Put("keep", i))
-    if text_due:
-        put.append(Put("text"))
-    put.extend(Put("call", -1, i) for i in range(call, len(new.calls)))
-    return put
+def kind_of(block: Json) -> Kind:
+    """What a content block is to a new answer: text, a call of the agent, or a part that stays."""
+    kind = obj(block).get("type")
+    return "text" if kind == "text" else "call" if kind == "tool_use" else "keep"
 
 
 def finish_word(recorded: str | None, new: New) -> str:
@@ -198,7 +165,7 @@ def rewrite_events(ask: Ask, events: Sequence[sse.Event], new: New) -> list[sse.
     """The events of the new answer."""
     stream = take_apart(events)
     out = list(stream.head)
-    for index, put in enumerate(plan([b.start.get("type") for b in stream.blocks], new)):
+    for index, put in enumerate(plan([kind_of(b.start) for b in stream.blocks], new)):
         block = stream.blocks[put.block] if put.block >= 0 else None
         if put.what == "keep" and block is not None:
             out.extend(_kept(block, index))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from afnb.core.jsonvalue import Json, dumps, equal, loads, type_name
 from afnb.core.providers.base import Answer, Ask, New, NewCall, ToolCall, Turn, parsed_or_text
@@ -114,3 +114,45 @@ def _checked_calls(value: Json) -> list[dict[str, Any]]:
             )
         dumps(call.get("arguments"))
     return [{**call, "arguments": call.get("arguments", {})} for call in value]
+
+
+Kind = Literal["keep", "text", "call"]
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """One block of the new answer: a recorded ``block`` kept, new text, or the ``call``-th new call."""
+
+    what: Kind
+    block: int = -1
+    call: int = -1
+
+
+def plan(kinds: Sequence[Kind], new: New) -> list[Put]:
+    """Which recorded blocks stay and where new ones stand.
+
+    New text takes the place of the last recorded text block (text after a server tool's result is
+    the conclusion), the others go; new calls take the recorded calls' places, more follow.
+    """
+    text_at = max((i for i, kind in enumerate(kinds) if kind == "text"), default=-1)
+    first_call = next((i for i, kind in enumerate(kinds) if kind == "call"), len(kinds))
+    put: list[Put] = []
+    call = 0
+    text_due = new.text_changed and bool(new.text) and text_at < 0
+    for i, kind in enumerate(kinds):
+        if i == first_call and text_due:
+            put.append(Put("text"))
+            text_due = False
+        if kind == "text" and new.text_changed:
+            if i == text_at and new.text:
+                put.append(Put("text", i))
+        elif kind == "call":
+            if call < len(new.calls):
+                put.append(Put("keep" if new.calls[call].same else "call", i, call))
+            call += 1
+        else:
+            put.append(Put("keep", i))
+    if text_due:
+        put.append(Put("text"))
+    put.extend(Put("call", -1, i) for i in range(call, len(new.calls)))
+    return put
