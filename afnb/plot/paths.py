@@ -146,7 +146,7 @@ def evidence(source: Any, ax: Axes | None = None, *, threshold: float | None = N
         ax.axhline(data.threshold, color=style.INK, linewidth=1.3, linestyle=(0, (2, 2)))
         words = f"threshold {number(data.threshold)}"
         style.dress(
-            ax.text(0.99, data.threshold, words, transform=ax.get_yaxis_transform(), ha="right", va="bottom"),
+            ax.text(0.01, data.threshold, words, transform=ax.get_yaxis_transform(), va="bottom"),
             fontsize=10,
             color=style.INK,
         )
