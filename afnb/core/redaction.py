@@ -305,6 +305,6 @@ def matching_for(cassette: Cassette, matching: Matching = DEFAULT) -> Matching:
         return matching
     redaction = Redaction.from_json(settings)
     own = matching.normalise
-    if isinstance(own, _Both) and own.first == redaction:
+    if own == redaction or (isinstance(own, _Both) and own.first == redaction):
         return matching
     return replace(matching, normalise=redaction if own is None else _Both(redaction, own))
