@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -44,18 +45,24 @@ def require_picklable(value: Any, what: str = "the agent") -> int:
     name = function_name(f) if callable(f) else type(value).__name__
     because = f"{', '.join(blame)} does not pickle" if blame else f"{type(error).__name__}: {error}"
     raise ParameterError(
-        f"{what} {name} cannot be sent to worker processes: {because}; make it inside the function, or use the "
-        "threads backend, which is the default"
+        f"{what} {name} cannot be sent to worker processes: {because}; make it inside the function, or use "
+        "the threads backend, which is the default"
     )
 
 
 def _size(value: Any) -> tuple[int, BaseException | None]:
-    from joblib.externals import cloudpickle
-
     try:
-        return len(cloudpickle.dumps(value)), None
+        return len(_cloudpickle().dumps(value)), None
     except Exception as error:  # noqa: BLE001 - a user's object may raise anything while it is pickled
         return 0, error
+
+
+def _cloudpickle() -> Any:
+    """What joblib's workers are sent with: its own dependency, in older versions a part of it."""
+    try:
+        return importlib.import_module("cloudpickle")
+    except ImportError:
+        return importlib.import_module("joblib.externals.cloudpickle")
 
 
 def _parts(f: Callable[..., Any]) -> Iterator[tuple[str, Any]]:

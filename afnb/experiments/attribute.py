@@ -1,0 +1,440 @@
+"""``attribute``: which step of a failing run made it fail, given a good run of the same task.
+
+::
+
+    diff ─ candidates ─ precondition: graft all ─ search: ddmin ─ confirmation on fresh replays
+             │                │                                      │
+             none:            not recovered:                         each step of the set, at alpha/|set|,
+             resample or      no cause here                          against the set without it
+             static
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from afnb.align.diff import Diff, diff
+from afnb.align.params import AlignParams
+from afnb.causal.candidates import candidates
+from afnb.causal.compile import Compiled, compile_arms
+from afnb.causal.consensus import SequentialConsensus
+from afnb.causal.decision import Label, Rule, Verdict
+from afnb.causal.interventions import Graft, Resample
+from afnb.causal.minimise import Reduction, ddmin
+from afnb.causal.oracles import Converges, as_oracle
+from afnb.errors import ParameterError
+from afnb.experiments.budget import Budget
+from afnb.experiments.prepare import Prepared, as_cassette, cassette_hash, prepare
+from afnb.experiments.replay import ReplayResult
+from afnb.experiments.results import Attribution, Experiment
+from afnb.experiments.what_if import one_experiment
+
+SEARCH_ALPHA = 0.1
+SEARCH_REPLAYS = 30
+
+
+@dataclass
+class _Search:
+    """An attribution under way: what was asked so far, in order."""
+
+    ready: Prepared
+    diff: Diff
+    rule: Rule
+    search_rule: Rule
+    pairs: list[tuple[int, int]]
+    compiled: dict[tuple[int, ...], Compiled] = field(default_factory=dict)
+    asked: dict[tuple[int, ...], Experiment] = field(default_factory=dict)
+    experiments: list[Experiment] = field(default_factory=list)
+
+    def arms(self, subset: tuple[int, ...]) -> Compiled:
+        """Arms that graft the candidates with these numbers."""
+        if subset not in self.compiled:
+            ready = self.ready
+            self.compiled[subset] = compile_arms(
+                [Graft(self.pairs[i][0]) for i in subset],
+                ready.bad,
+                ready.good,
+                self.diff,
+                bad_run=ready.bad_run,
+                good_run=ready.good_run,
+            )
+        return self.compiled[subset]
+
+    def ask(self, subset: tuple[int, ...]) -> Verdict:
+        """Whether grafting this subset recovers; a question asked before is not asked again."""
+        if subset not in self.asked:
+            first = not self.asked
+            rule = self.rule if first else self.search_rule
+            experiment = one_experiment(
+                self.ready,
+                self.arms(subset),
+                rule,
+                purpose="precondition" if first else "search",
+                stage="search",
+            )
+            self.asked[subset] = experiment
+            self.experiments.append(experiment)
+        return self.asked[subset].decision.verdict
+
+    def minimise(self) -> Reduction:
+        """ddmin over the candidates."""
+        search = ddmin(len(self.pairs))
+        try:
+            subset = next(search)
+            while True:
+                subset = search.send(self.ask(subset))
+        except StopIteration as end:
+            reduction: Reduction = end.value
+            return reduction
+
+    def confirm(self, subset: tuple[int, ...]) -> list[Experiment]:
+        """Each step of the set against the set without it, on fresh replays, at alpha over their number."""
+        compiled = self.arms(subset)
+        rule = split(self.rule, len(compiled.steps))
+        found = []
+        for step in compiled.steps:
+            alone = len(compiled.steps) == 1
+            experiment = one_experiment(
+                self.ready,
+                compiled,
+                rule,
+                purpose="confirmation",
+                stage="confirmation",
+                without=None if alone else step,
+            )
+            found.append(experiment)
+            self.experiments.append(experiment)
+        return found
+
+
+def split(rule: Rule, tests: int) -> Rule:
+    """The rule for each of several tests whose joint error is to stay the rule's own."""
+    return rule.split(tests) if isinstance(rule, SequentialConsensus) else rule
+
+
+def attribute(
+    bad: Any,
+    good: Any,
+    *,
+    agent: Any,
+    upstream: Any = None,
+    oracle: Any = None,
+    consensus: Rule | None = None,
+    origin: bool = False,
+    n_jobs: int = 4,
+    budget: Budget | None = None,
+    allow_tools: Iterable[str] = (),
+    seed: int = 0,
+    backend: str = "threading",
+    progress: bool | None = None,
+    params: AlignParams | None = None,
+    on_replay: Callable[[ReplayResult, str], None] | None = None,
+) -> Attribution:
+    """Find the steps whose good answers repair the failing run, and prove each by re-execution.
+
+    The two runs are aligned; the fork and the two-sided moves after it are the candidates. Grafting all
+    of them must recover the run, else there is no cause among them. Delta debugging then looks for a
+    minimal set, and each step of it is confirmed on fresh replays, against a control arm that differs in
+    that step alone, at ``alpha`` over the number of steps. Only that confirmation is ``verified``.
+
+    Parameters
+    ----------
+    bad, good
+        Recordings of the failing and of a good run of the same task (``Cassette`` or path).
+    agent, upstream
+        As in ``what_if``.
+    oracle
+        What counts as recovered; ``Converges(good)`` unless another is given.
+    consensus
+        Rule of the precondition and the confirmation; the search uses a looser one (alpha 0.1, 30 replays).
+    origin
+        Also test whether asking for the step's answer again (``Resample``) recovers the run more often than
+        the recorded answer does. With it a confirmed step is called an origin, without it a repair.
+    n_jobs, budget, allow_tools, seed, backend, progress, params, on_replay
+        As in ``what_if``; the budget is one for the whole attribution.
+
+    Returns
+    -------
+    Attribution
+        ``kind`` is ``repair`` or ``origin`` (verified recovered), ``no_cause`` (verified not recovered),
+        or says why there is no verdict: ``no_candidates``, ``not_comparable``, ``static``, ``unverified``.
+
+    Raises
+    ------
+    ParameterError, AgentError
+        As in ``what_if``.
+
+    Examples
+    --------
+    >>> from afnb.experiments.demo import bundled
+    >>> pair = bundled("refund")
+    >>> a = attribute(
+    ...     pair.bad, pair.good, agent=pair.agent, upstream=pair.upstream(), oracle=pair.oracle,
+    ...     allow_tools=pair.tools, progress=False,
+    ... )
+    >>> a.verdict, a.label, a.origination
+    ('recovered', 'verified', (4,))
+    """
+    started = time.monotonic()
+    failing, reference = as_cassette(bad, "bad"), as_cassette(good, "good")
+    found = diff(failing, reference, params or AlignParams())
+    pairs, dropped = graftable(failing, reference, found)
+    judge = Converges(reference, params) if oracle is None else as_oracle(oracle)
+    rule = consensus or SequentialConsensus()
+    plan = first_arm(failing, reference, found, pairs)
+    if plan is None:
+        return without_replays(failing, reference, found, budget or Budget(), seed, started)
+    ready = prepare(
+        failing,
+        reference,
+        plan.patch,
+        agent=agent,
+        upstream=upstream,
+        oracle=judge,
+        n_jobs=n_jobs,
+        budget=budget or Budget(),
+        allow_tools=allow_tools,
+        seed=seed,
+        tail="live",
+        backend=backend,
+        progress=progress,
+        label="attribute",
+        watch=[on_replay] if on_replay is not None else [],
+    )
+    search_rule = looser(rule)
+    search = _Search(ready, found, rule, search_rule, pairs)
+    try:
+        if not pairs:
+            return resampled(search, plan, started)
+        return searched(search, origin, dropped, started)
+    finally:
+        ready.progress.close()
+
+
+def looser(rule: Rule) -> Rule:
+    """The rule of the search: the same kind at alpha 0.1 with at most 30 replays."""
+    if not isinstance(rule, SequentialConsensus):
+        return rule
+    return SequentialConsensus(
+        alpha=max(rule.alpha, SEARCH_ALPHA),
+        min_effect=rule.min_effect,
+        max_replays=min(rule.max_replays, SEARCH_REPLAYS),
+        timeout_is_failure=rule.timeout_is_failure,
+    )
+
+
+def graftable(bad: Any, good: Any, found: Diff) -> tuple[list[tuple[int, int]], list[str]]:
+    """Candidates that can be grafted and would change something, and why the others can't."""
+    if not found.comparable:
+        return [], []
+    pairs, dropped = [], []
+    for pair in candidates(found):
+        try:
+            compiled = compile_arms(Graft(pair[0]), bad, good, found)
+        except ParameterError as error:
+            dropped.append(f"step {pair[0]} is no candidate: {error}")
+            continue
+        if compiled.unchanged:
+            dropped.append(f"step {pair[0]} is no candidate: both runs recorded the same there")
+        else:
+            pairs.append(pair)
+    return pairs, dropped
+
+
+def first_arm(bad: Any, good: Any, found: Diff, pairs: list[tuple[int, int]]) -> Compiled | None:
+    """Arms of the first experiment: all candidates grafted, or the forking answer asked again; else None."""
+    if pairs:
+        return compile_arms([Graft(step) for step, _ in pairs], bad, good, found)
+    if not found.comparable or found.fork is None or found.fork_step_observed is None:
+        return None
+    steps = found.bad.steps
+    for step in range(min(found.fork_step_observed, len(steps) - 1), -1, -1):
+        if steps[step].kind == "llm":
+            return compile_arms(Resample(step), bad)
+    return None
+
+
+def without_replays(
+    bad: Any, good: Any, found: Diff, budget: Budget, seed: int, started: float
+) -> Attribution:
+    """The honest answer where nothing can be re-run: the diff, no verdict."""
+    if not found.comparable:
+        kind, reason = "not_comparable", found.reason or "the runs cannot be compared"
+    elif found.fork is None:
+        kind, reason = "no_candidates", "the two runs do not part, so there is no step to change"
+    else:
+        kind, reason = "static", "the runs part where only one of them has a step, and no answer can be asked again"
+    return make(
+        found,
+        bad,
+        good,
+        verdict="unverified",
+        label="Unverified",
+        kind=kind,
+        reason=reason,
+        budget=budget.describe(),
+        seed=seed,
+        wall_s=time.monotonic() - started,
+    )
+
+
+def resampled(search: _Search, plan: Compiled, started: float) -> Attribution:
+    """A fork that only one run has a step for: ask for that answer again, against the recorded one."""
+    experiment = one_experiment(search.ready, plan, search.rule, purpose="confirmation", stage="confirmation")
+    search.experiments.append(experiment)
+    step = plan.steps[0]
+    kind = {"recovered": "origin", "not_recovered": "no_cause"}.get(experiment.verdict, "static")
+    note = f"only one run has a step where they part; step {step} was asked again instead of grafted"
+    return conclude(
+        search,
+        verdict=experiment.verdict,
+        label=experiment.label,
+        kind=kind,
+        reason=experiment.reason,
+        origination=(step,) if experiment.verdict == "recovered" else (),
+        warnings=[note, *experiment.warnings],
+        started=started,
+    )
+
+
+def searched(search: _Search, origin: bool, dropped: list[str], started: float) -> Attribution:
+    """Precondition, search and confirmation."""
+    reduction = search.minimise()
+    if reduction.kind != "minimized" or reduction.subset is None:
+        first = search.experiments[0]
+        kind = "no_cause" if first.verdict == "not_recovered" else "unverified"
+        return conclude(
+            search,
+            verdict=first.verdict,
+            label=first.label,
+            kind=kind,
+            reason=first.reason,
+            warnings=[*dropped, *first.warnings],
+            started=started,
+        )
+    confirmed = search.confirm(reduction.subset)
+    steps = search.arms(reduction.subset).steps
+    warnings = [*dropped, *(warning for e in confirmed for warning in e.warnings)]
+    if not all(e.verdict == "recovered" and e.label == "verified" for e in confirmed):
+        open_steps = [str(e.steps[0]) for e in confirmed if e.verdict != "recovered" or e.label != "verified"]
+        reason = (
+            f"the search found {list(steps)} to repair the run; fresh replays did not confirm step "
+            f"{', '.join(open_steps)}: {next(e.reason for e in confirmed if str(e.steps[0]) in open_steps)}"
+        )
+        return conclude(
+            search,
+            verdict="unverified",
+            label="Unverified",
+            kind="unverified",
+            reason=reason,
+            warnings=warnings,
+            started=started,
+        )
+    kind = "repair"
+    if origin:
+        drops, notes = drop_at(search, steps)
+        warnings += notes
+        kind = "origin" if drops else "repair"
+    return conclude(
+        search,
+        verdict="recovered",
+        label="verified",
+        kind=kind,
+        reason=confirmed[-1].reason,
+        origination=steps,
+        warnings=list(dict.fromkeys(warnings)),
+        started=started,
+    )
+
+
+def drop_at(search: _Search, steps: tuple[int, ...]) -> tuple[bool, list[str]]:
+    """Whether asking for each step's answer again recovers the run more often than the recorded one does."""
+    ready, notes, every = search.ready, [], True
+    for step in steps:
+        if ready.bad_run.steps[step].kind != "llm":
+            notes.append(f"step {step} is no model answer, so no drop of the recovery rate can be measured there")
+            every = False
+            continue
+        arms = compile_arms(Resample(step), ready.bad, bad_run=ready.bad_run)
+        experiment = one_experiment(ready, arms, split(search.rule, len(steps)), purpose="origin", stage="origin")
+        search.experiments.append(experiment)
+        every = every and experiment.verdict == "recovered" and experiment.label == "verified"
+    return every, notes
+
+
+def conclude(
+    search: _Search,
+    *,
+    verdict: Verdict,
+    label: Label,
+    kind: str,
+    reason: str,
+    started: float,
+    origination: tuple[int, ...] = (),
+    warnings: list[str],
+) -> Attribution:
+    """The attribution of a finished search."""
+    ready = search.ready
+    return make(
+        search.diff,
+        ready.bad,
+        ready.good,
+        verdict=verdict,
+        label=label,
+        kind=kind,
+        reason=reason,
+        origination=origination,
+        candidates=tuple(search.pairs),
+        alpha=search.rule.error or 1.0,
+        experiments_run=tuple(search.experiments),
+        fidelity=ready.fidelity,
+        warnings=tuple(warnings),
+        preflight=ready.preflight,
+        replays_spent=ready.lab.replays_spent,
+        live_calls_spent=ready.meter.live_calls,
+        tokens_spent=ready.meter.tokens,
+        wall_s=time.monotonic() - started,
+        budget=ready.meter.budget.describe(),
+        hashes=(
+            ("bad", cassette_hash(ready.bad)),
+            ("good", cassette_hash(ready.good) if ready.good else ""),
+            ("agent", ready.agent.fingerprint()),
+            ("oracle", ready.oracle.fingerprint()),
+        ),
+        seed=ready.lab.seed,
+        rule=search.rule,
+    )
+
+
+def make(found: Diff, bad: Any, good: Any, *, origination: tuple[int, ...] = (), **fields: Any) -> Attribution:
+    """An ``Attribution`` with what is known of the two runs filled in."""
+    fork = found.fork_step_observed if found.comparable and found.fork is not None else None
+    steps = len(found.bad.steps)
+    after = () if fork is None else tuple(step for step in range(fork, steps) if step not in origination)
+    defaults: dict[str, Any] = {
+        "candidates": (),
+        "alpha": 0.05,
+        "experiments_run": (),
+        "fidelity": (),
+        "warnings": (),
+        "preflight": None,
+        "replays_spent": 0,
+        "live_calls_spent": 0,
+        "tokens_spent": 0,
+    }
+    return Attribution(
+        id=f"{bad.id} against {good.id}",
+        bad=bad.id,
+        good=good.id,
+        task=found.bad.task,
+        fork_step=fork,
+        steps=steps,
+        origination=origination,
+        propagation=after,
+        diff=found,
+        names=tuple(step.name for step in found.bad.steps),
+        **{**defaults, **fields},
+    )

@@ -1,0 +1,138 @@
+"""The pre-flight: what a replay serves, changes and asks live, and which tools would really run again.
+
+afnb can hold back only the tools it sees. A tool that runs inside the agent runs again in every
+replay, so it must be allowed by name before anything is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from afnb.core.arm import Arm
+from afnb.core.cassette import Cassette
+from afnb.core.page import Badge, Facts, Page, Shown, Table
+from afnb.core.providers import is_model_request, offered_tools
+from afnb.core.run import Run
+from afnb.errors import ParameterError
+
+
+@dataclass(frozen=True, slots=True)
+class ToolNotice:
+    """One tool the recording names: how often it was called, and what becomes of it in a replay."""
+
+    name: str
+    calls: int
+    offered: bool
+    fate: str
+
+    @property
+    def blocked(self) -> bool:
+        """Whether it stops the experiment."""
+        return self.fate == "would run again, not allowed"
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight(Shown):
+    """What every replay of an experiment would do."""
+
+    recording: str
+    served: int
+    recorded: int
+    changed: tuple[int, ...]
+    tools: tuple[ToolNotice, ...]
+
+    @property
+    def blocked(self) -> tuple[str, ...]:
+        """Tools that would run again and were not allowed."""
+        return tuple(tool.name for tool in self.tools if tool.blocked)
+
+    def page(self) -> Page:
+        """The card."""
+        rows = tuple((t.name, str(t.calls), "yes" if t.offered else "no", t.fate) for t in self.tools)
+        facts = Facts(
+            (
+                ("from the tape", f"up to {self.served} of {self.recorded} exchanges"),
+                ("changed", ", ".join(f"step {step}" for step in self.changed) or "nothing"),
+                ("live", "every request after the branch point"),
+            )
+        )
+        tone = Badge("stops here", "bad") if self.blocked else Badge("may start", "good")
+        table = Table(("tool", "calls recorded", "offered", "in a replay"), rows, "tools that the recording names")
+        following = (f"allow_tools={list(self.blocked)!r}",) if self.blocked else ()
+        return Page(f"Before replaying {self.recording}", tone, (facts, table), following)
+
+
+def preflight(recordings: Sequence[tuple[Cassette, Run]], arm: Arm, allow_tools: Iterable[str]) -> Preflight:
+    """What replays under ``arm`` would do with the tools that the recordings name.
+
+    Parameters
+    ----------
+    recordings
+        The intervened recording first, then others that are replayed too (the good one).
+    arm
+        The patch arm.
+    allow_tools
+        Names of tools that may run again.
+
+    Raises
+    ------
+    ParameterError
+        ``allow_tools`` is one text instead of several names.
+    """
+    if isinstance(allow_tools, str):
+        raise ParameterError(f"allow_tools={allow_tools!r}: give a list of tool names, e.g. [{allow_tools!r}]")
+    allowed = frozenset(allow_tools)
+    calls: dict[str, int] = {}
+    wrapped: dict[str, str] = {}
+    offered: set[str] = set()
+    for cassette, run in recordings:
+        for step in run.steps:
+            if step.kind == "tool":
+                calls[step.name] = calls.get(step.name, 0) + 1
+        for tool in cassette.tool_exchanges:
+            wrapped[tool.name] = tool.effect
+        for exchange in cassette.exchanges:
+            if is_model_request(exchange.request):
+                offered.update(offered_tools(exchange.request))
+    tools = tuple(
+        ToolNotice(name, calls.get(name, 0), name in offered, _fate(name, allowed, wrapped))
+        for name in sorted({*calls, *offered})
+    )
+    recording = recordings[0][0]
+    return Preflight(
+        recording=recording.id,
+        served=min(arm.serve_through + 1, len(recording.exchanges)),
+        recorded=len(recording.exchanges),
+        changed=tuple(patch.step for patch in arm.patches),
+        tools=tools,
+    )
+
+
+def _fate(name: str, allowed: frozenset[str], wrapped: dict[str, str]) -> str:
+    if name in allowed:
+        return "runs again, allowed"
+    effect = wrapped.get(name)
+    if effect == "write":
+        return "served up to the branch point, refused after it"
+    if effect is not None:
+        return f"served up to the branch point, runs after it ({effect})"
+    return "would run again, not allowed"
+
+
+def require_allowed(check: Preflight) -> None:
+    """Stop before anything starts if a tool would run again that was not allowed.
+
+    Raises
+    ------
+    ParameterError
+        Names the tools and how to go on.
+    """
+    if not check.blocked:
+        return
+    names = ", ".join(check.blocked)
+    flags = " ".join(f"--allow-tools {name}" for name in check.blocked)
+    raise ParameterError(
+        f"replaying {check.recording} would run these tools of the agent again: {names}; if that is safe, allow them "
+        f"by name: allow_tools={list(check.blocked)!r} (command line: {flags})"
+    )

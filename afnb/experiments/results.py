@@ -1,0 +1,458 @@
+"""Results of experiments: frozen values that show themselves and hand out their Arrow tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import afnb
+from afnb.causal import sentences
+from afnb.causal.decision import ArmCounts, Decision, Label, Rule, Verdict
+from afnb.core.arm import Tail
+from afnb.core.page import Badge, Bar, Bars, Facts, Page, Part, Path, Shown, Table, Text, Tone
+from afnb.experiments.replay import ReplayResult
+from afnb.tables.build import build
+from afnb.tables.schemas import SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TONES: dict[str, Tone] = {"recovered": "good", "not_recovered": "bad", "unverified": "quiet"}
+WORDS = {"recovered": "recovered", "not_recovered": "not recovered", "unverified": "no verdict"}
+
+
+def badge(verdict: Verdict, label: Label) -> Badge:
+    """``verified: recovered``, ``verified: not recovered`` or ``Unverified``."""
+    if label == "Unverified":
+        return Badge("Unverified", "quiet")
+    return Badge(f"{label}: {WORDS[verdict]}", TONES[verdict])
+
+
+@dataclass(frozen=True, slots=True)
+class Fidelity:
+    """The self-check: one unpatched replay of a recording from its tape alone.
+
+    ``ok`` needs something served, nothing missed, everything recorded asked for, and the same answer.
+    """
+
+    recording: str
+    ok: bool
+    recorded: int
+    served: int
+    missed: int
+    same_answer: bool
+    rules: tuple[tuple[str, int], ...] = ()
+    reason: str | None = None
+    converges: bool | None = None
+
+    def sentence(self) -> str:
+        """One line for a card."""
+        matched = "".join(f", {count} matched by {rule}" for rule, count in self.rules if rule != "key_order")
+        if self.ok:
+            return f"{self.recording}: {self.served} of {self.recorded} served, 0 missed, same answer{matched}"
+        return f"{self.recording}: failed, {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment(Shown):
+    """One intervention against its control arm, and what the replays said.
+
+    ``decision`` is what the consensus rule concluded from the replays alone; ``verdict`` and ``label``
+    hold it back (``unverified``) where the replays cannot carry it: a screen, or a failed self-check.
+
+    Attributes
+    ----------
+    replays, experiments
+        Arrow tables, one row per replay and one row for the experiment.
+    """
+
+    id: str
+    purpose: str
+    recording: str
+    recording_hash: str
+    interventions: tuple[str, ...]
+    steps: tuple[int, ...]
+    oracle: str
+    oracle_fingerprint: str
+    rule: str
+    tail: Tail
+    decision: Decision
+    verdict: Verdict
+    label: Label
+    reason: str
+    fidelity: tuple[Fidelity, ...]
+    warnings: tuple[str, ...]
+    results: tuple[ReplayResult, ...]
+    agent: str
+    agent_hash: str
+    seed: int
+    replays_spent: int
+    live_calls_spent: int
+    tokens_spent: int
+    wall_s: float
+    budget: str
+    also: tuple[int, ...] = ()
+    n_jobs: int = field(default=1, compare=False)
+
+    @property
+    def patch(self) -> ArmCounts:
+        """Counts of the patch arm."""
+        return self.decision.patch
+
+    @property
+    def control(self) -> ArmCounts:
+        """Counts of the control arm."""
+        return self.decision.control
+
+    @property
+    def used(self) -> frozenset[tuple[str, int]]:
+        """(arm, index) of every replay that the rule consumed."""
+        return frozenset((consumed.arm, consumed.index) for consumed in self.decision.consumed)
+
+    @property
+    def live_calls_used(self) -> int:
+        """Live calls of the replays that the rule consumed."""
+        used = self.used
+        return sum(result.report.live for result in self.results if (result.role, result.index) in used)
+
+    @property
+    def replays(self) -> pa.Table:
+        """One row per replay (table ``replays``)."""
+        return build("replays", self.replay_rows())
+
+    @property
+    def experiments(self) -> pa.Table:
+        """One row (table ``experiments``)."""
+        return build("experiments", [self.row()])
+
+    def replay_rows(self) -> list[dict[str, Any]]:
+        """Rows of the ``replays`` table, in arm and index order."""
+        used = self.used
+        ordered = sorted(self.results, key=lambda result: (result.role != "patch", result.role, result.index))
+        return [result.row(self.id, (result.role, result.index) in used) for result in ordered]
+
+    def row(self) -> dict[str, Any]:
+        """The row of the ``experiments`` table."""
+        decision = self.decision
+        interval = decision.interval or (None, None)
+        return {
+            "experiment": self.id,
+            "purpose": self.purpose,
+            "recording": self.recording,
+            "recording_hash": self.recording_hash,
+            "interventions": list(self.interventions),
+            "steps": list(self.steps),
+            "branch_step": max(self.steps),
+            "oracle": self.oracle,
+            "rule": self.rule,
+            "tail": self.tail,
+            "verdict": self.verdict,
+            "label": self.label,
+            "reason": self.reason,
+            "patch_recovered": self.patch.recovered,
+            "patch_total": self.patch.conclusive,
+            "patch_lost": self.patch.lost,
+            "control_recovered": self.control.recovered,
+            "control_total": self.control.conclusive,
+            "control_lost": self.control.lost,
+            "e_recovered": decision.e_recovered,
+            "e_not_recovered": decision.e_not_recovered,
+            "threshold": decision.threshold,
+            "effect_low": interval[0],
+            "effect_high": interval[1],
+            "fidelity": "; ".join(check.sentence() for check in self.fidelity),
+            "warnings": list(self.warnings),
+            "replays_used": decision.replays,
+            "live_calls_used": self.live_calls_used,
+            "replays_spent": self.replays_spent,
+            "live_calls_spent": self.live_calls_spent,
+            "tokens_spent": self.tokens_spent,
+            "wall_s": self.wall_s,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """The versioned machine form: settings, hashes, verdict, arms, replays."""
+        return {
+            **envelope("experiment", self),
+            **self.row(),
+            "agent": self.agent,
+            "agent_hash": self.agent_hash,
+            "oracle_fingerprint": self.oracle_fingerprint,
+            "seed": self.seed,
+            "budget": self.budget,
+            "replays": self.replay_rows(),
+        }
+
+    def sentence(self) -> str:
+        """In one true sentence, what was shown and what was not."""
+        return sentences.experiment_sentence(
+            self.decision, self.steps, self.verdict, self.label, self.reason, also=self.also
+        )
+
+    def page(self) -> Page:
+        """The card."""
+        title = f"What if: {'; '.join(self.interventions)}"
+        parts: list[Part] = [Text(self.sentence())]
+        parts.extend(arms_parts(self))
+        parts.append(Facts(tuple(self.facts())))
+        parts.extend(Text(warning, "warn") for warning in self.warnings)
+        lost = lost_table(self)
+        if lost is not None:
+            parts.append(lost)
+        following = ("e.replays.to_pandas()", "afnb.plot.replays(e)", "afnb.plot.evidence(e)")
+        return Page(title, badge(self.verdict, self.label), tuple(parts), following)
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Label and value pairs below the arms."""
+        decision = self.decision
+        rows = [("stopped", self.reason)]
+        if decision.interval is not None and decision.blocks:
+            low, high = decision.interval
+            text = f"{low:+.2f} to {high:+.2f} (anytime-valid, {1 - (decision.rule.error or 0):.1%} level)"
+            if self.verdict == "recovered" and low <= 0:
+                text += f". {sentences.INTERVAL_NOTE}"
+            rows.append(("effect", text))
+        rows += [
+            ("self-check", "; ".join(check.sentence() for check in self.fidelity) or "not run"),
+            ("judged by", self.oracle),
+            ("rule", self.rule),
+            (
+                "cost",
+                f"{decision.replays} replays and {self.live_calls_used} live calls used; "
+                f"{self.replays_spent} and {self.live_calls_spent} spent ({self.tokens_spent} tokens, "
+                f"{self.wall_s:.1f} s, {self.budget})",
+            ),
+        ]
+        if decision.sensitivity is not None:
+            rows.append(("lost replays", sentences.sensitivity_sentence(decision.sensitivity)))
+        return rows
+
+
+def arms_parts(experiment: Experiment) -> list[Part]:
+    """Bars of both arms and the evidence path."""
+    bars = []
+    for name, counts in (("patched", experiment.patch), ("control (as recorded)", experiment.control)):
+        low, high = counts.wilson or (None, None)
+        bars.append(Bar(name, counts.recovered, counts.conclusive, low, high, "good" if name == "patched" else "quiet"))
+    parts: list[Part] = [Bars(tuple(bars), "recovered replays of those that were used, with Wilson's 95 % interval")]
+    blocks = experiment.decision.blocks
+    threshold = experiment.decision.threshold
+    if blocks and threshold is not None:
+        if experiment.decision.verdict == "not_recovered":
+            values = tuple(block.e_not_recovered for block in blocks)
+            label = "evidence against an effect of at least min_effect"
+        else:
+            values = tuple(block.e_recovered for block in blocks)
+            label = "evidence against no effect"
+        parts.append(Path(label, values, threshold, "e-value after each block of replays"))
+    return parts
+
+
+def lost_table(experiment: Experiment) -> Table | None:
+    """Inconclusive replays by reason, or None if there are none."""
+    reasons: dict[tuple[str, str, str], list[ReplayResult]] = {}
+    for result in experiment.results:
+        if result.recovery == "inconclusive" and result.role != "check":
+            reasons.setdefault((result.role, result.reason or "", result.lost or ""), []).append(result)
+    if not reasons:
+        return None
+    rows = tuple(
+        (role, reason, f"{lost} the intervention", str(len(found)), (found[0].detail or "")[:200])
+        for (role, reason, lost), found in sorted(reasons.items())
+    )
+    return Table(("arm", "reason", "lost", "replays", "first of them"), rows, "inconclusive replays")
+
+
+def envelope(kind: str, result: Any) -> dict[str, Any]:
+    """Head of every machine form: what it is, in which schema, by which version."""
+    return {
+        "afnb": kind,
+        "schema_version": SCHEMA_VERSION,
+        "afnb_version": afnb.__version__,
+        "verdict": result.verdict,
+        "label": result.label,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution(Shown):
+    """Which step of the bad run made it fail, as far as replays could show.
+
+    Attributes
+    ----------
+    origination
+        Steps of the confirmed minimal repair (empty without one). ``kind`` says whether a drop of the
+        recovery rate at the step was shown too (``origin``) or not (``repair``).
+    propagation
+        The other steps from the fork on.
+    replays, experiments, attributions
+        Arrow tables.
+    """
+
+    id: str
+    bad: str
+    good: str | None
+    task: str | None
+    verdict: Verdict
+    label: Label
+    kind: str
+    reason: str
+    fork_step: int | None
+    steps: int
+    origination: tuple[int, ...]
+    propagation: tuple[int, ...]
+    candidates: tuple[tuple[int, int], ...]
+    alpha: float
+    experiments_run: tuple[Experiment, ...]
+    fidelity: tuple[Fidelity, ...]
+    warnings: tuple[str, ...]
+    diff: Any
+    names: tuple[str, ...]
+    preflight: Any
+    replays_spent: int
+    live_calls_spent: int
+    tokens_spent: int
+    wall_s: float
+    budget: str
+    hashes: tuple[tuple[str, str], ...] = ()
+    seed: int = 0
+    rule: Rule | None = None
+
+    @property
+    def confirmations(self) -> tuple[Experiment, ...]:
+        """The experiments that carry the verdict."""
+        return tuple(e for e in self.experiments_run if e.purpose == "confirmation")
+
+    @property
+    def replays(self) -> pa.Table:
+        """One row per replay of every experiment (table ``replays``)."""
+        return build("replays", [row for e in self.experiments_run for row in e.replay_rows()])
+
+    @property
+    def experiments(self) -> pa.Table:
+        """One row per experiment (table ``experiments``)."""
+        return build("experiments", [e.row() for e in self.experiments_run])
+
+    @property
+    def attributions(self) -> pa.Table:
+        """One row (table ``attributions``)."""
+        return build("attributions", [self.row()])
+
+    @property
+    def replays_used(self) -> int:
+        """Replays that a rule consumed, a shared one counted once."""
+        return len({(r.seed, r.role) for e in self.experiments_run for r in used_results(e)})
+
+    @property
+    def live_calls_used(self) -> int:
+        """Live calls of those replays."""
+        seen = {(r.seed, r.role): r.report.live for e in self.experiments_run for r in used_results(e)}
+        return sum(seen.values())
+
+    def row(self) -> dict[str, Any]:
+        """The row of the ``attributions`` table."""
+        return {
+            "attribution": self.id,
+            "bad": self.bad,
+            "good": self.good,
+            "task": self.task,
+            "verdict": self.verdict,
+            "label": self.label,
+            "kind": self.kind,
+            "fork_step": self.fork_step,
+            "steps": self.steps,
+            "origination": list(self.origination),
+            "propagation": list(self.propagation),
+            "candidates": [list(pair) for pair in self.candidates],
+            "reason": self.reason,
+            "alpha": self.alpha,
+            "replays_used": self.replays_used,
+            "live_calls_used": self.live_calls_used,
+            "replays_spent": self.replays_spent,
+            "live_calls_spent": self.live_calls_spent,
+            "wall_s": self.wall_s,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """The versioned machine form."""
+        return {
+            **envelope("attribution", self),
+            **self.row(),
+            "hashes": dict(self.hashes),
+            "seed": self.seed,
+            "budget": self.budget,
+            "warnings": list(self.warnings),
+            "fidelity": [check.sentence() for check in self.fidelity],
+            "experiments": [e.to_json() for e in self.experiments_run],
+        }
+
+    def step_name(self, step: int) -> str:
+        """``step 4 (refund_policy)``."""
+        return f"step {step} ({self.names[step]})" if 0 <= step < len(self.names) else f"step {step}"
+
+    def sentence(self) -> str:
+        """What was shown, in one or two true sentences."""
+        return sentences.attribution_sentence(
+            self.verdict, self.label, self.kind, [self.step_name(step) for step in self.origination], self.reason, self.rule
+        )
+
+    def page(self) -> Page:
+        """The card."""
+        parts: list[Part] = [Text(self.sentence())]
+        for experiment in self.confirmations or self.experiments_run[:1]:
+            parts.append(Text(f"{experiment.purpose}: {'; '.join(experiment.interventions)}", "quiet"))
+            parts.append(Text(experiment.sentence()))
+            parts.extend(arms_parts(experiment))
+        parts.append(Facts(tuple(self.facts())))
+        parts.extend(Text(warning, "warn") for warning in self.warnings)
+        if self.experiments_run:
+            parts.append(self.experiment_table())
+        following = ("a.replays.to_pandas()", "afnb.plot.replays(a)", "afnb.plot.alignment(a.diff)")
+        return Page(f"Why {self.bad} failed", badge(self.verdict, self.label), tuple(parts), following)
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Label and value pairs."""
+        fork = "none" if self.fork_step is None else self.step_name(self.fork_step)
+        return [
+            ("origination", steps_text(self.origination)),
+            ("propagation", steps_text(self.propagation)),
+            ("runs part at", f"{fork} of {self.steps} steps"),
+            ("stopped", self.reason),
+            ("self-check", "; ".join(check.sentence() for check in self.fidelity) or "not run"),
+            (
+                "cost",
+                f"{self.replays_used} replays and {self.live_calls_used} live calls used; {self.replays_spent} and "
+                f"{self.live_calls_spent} spent ({self.tokens_spent} tokens, {self.wall_s:.1f} s, {self.budget})",
+            ),
+        ]
+
+    def experiment_table(self) -> Table:
+        """All experiments, one row each."""
+        rows = tuple(
+            (
+                e.purpose,
+                ", ".join(str(step) for step in e.steps),
+                e.verdict.replace("_", " "),
+                e.label,
+                f"{e.patch.recovered}/{e.patch.conclusive}",
+                f"{e.control.recovered}/{e.control.conclusive}",
+                str(e.decision.replays),
+            )
+            for e in self.experiments_run
+        )
+        columns = ("experiment", "steps changed", "verdict", "label", "patched", "control", "replays")
+        return Table(columns, rows, "experiments: recovered of conclusive replays in either arm")
+
+
+def used_results(experiment: Experiment) -> list[ReplayResult]:
+    """Replays of the experiment that its rule consumed."""
+    used = experiment.used
+    return [result for result in experiment.results if (result.role, result.index) in used]
+
+
+def steps_text(steps: Sequence[int]) -> str:
+    """``3, 5`` or ``none``."""
+    return ", ".join(str(step) for step in steps) if steps else "none"
+
+
