@@ -1,0 +1,254 @@
+"""Arguments that several commands share, and how they become the library's values."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import TYPE_CHECKING, Any
+
+from afnb.cli.success import oracle_of
+from afnb.errors import ParameterError
+
+if TYPE_CHECKING:
+    from afnb.causal.consensus import SequentialConsensus
+    from afnb.experiments.agents import Command
+    from afnb.experiments.budget import Budget
+
+
+def add_command(
+    commands: Any,
+    name: str,
+    run: Any,
+    *,
+    help: str,
+    usage: str,
+    example: str,
+    takes_command: bool = False,
+    hint: str = "",
+) -> argparse.ArgumentParser:
+    """Make a command's parser; ``run(args)`` returns the exit status."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=help,
+        description=help,
+        epilog=f"example:\n  {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        usage=f"afnb {name} {usage}",
+    )
+    parser.set_defaults(run=run, takes_command=takes_command, prog=f"afnb {name}", resume_hint=hint)
+    if takes_command:
+        parser.epilog = f"the agent's command follows --\n\n{parser.epilog}"
+    return parser
+
+
+def add_agent(parser: argparse.ArgumentParser) -> None:
+    """How the agent is started."""
+    group = parser.add_argument_group("agent")
+    group.add_argument(
+        "--base-url-env",
+        metavar="NAME",
+        action="append",
+        help="variable the agent reads its base URL from (default OPENAI_BASE_URL; repeat for several)",
+    )
+    group.add_argument(
+        "--timeout-s",
+        metavar="S",
+        type=seconds,
+        default=60.0,
+        help="end a run after so many seconds (default 60)",
+    )
+    group.add_argument("--cwd", metavar="DIR", help="working directory of the agent")
+
+
+def add_replaying(parser: argparse.ArgumentParser) -> None:
+    """How replays are run, judged and paid for."""
+    group = parser.add_argument_group("replays")
+    group.add_argument("--upstream", metavar="URL", help="origin of the provider that answers live requests")
+    group.add_argument(
+        "--n-jobs", metavar="N", type=jobs, default=4, help="replays at a time (default 4; -1: one per core)"
+    )
+    group.add_argument("--seed", metavar="N", type=whole, default=0, help="seed of all replays (default 0)")
+    group.add_argument(
+        "--alpha", metavar="P", type=share, default=0.05, help="bound on a false verdict (default 0.05)"
+    )
+    group.add_argument(
+        "--min-effect", metavar="P", type=share, default=0.5, help="least effect worth finding (default 0.5)"
+    )
+    group.add_argument(
+        "--max-replays",
+        metavar="N",
+        type=count,
+        default=40,
+        help="replays of one experiment at most (default 40)",
+    )
+    group.add_argument(
+        "--allow-tools",
+        metavar="NAMES",
+        action="append",
+        default=[],
+        help="tools that may really run again in replays, separated by commas (repeatable)",
+    )
+    budget = parser.add_argument_group("budget")
+    budget.add_argument(
+        "--budget-live-calls",
+        metavar="N",
+        type=limit,
+        default=200,
+        help="live calls (default 200; none: no limit)",
+    )
+    budget.add_argument("--budget-tokens", metavar="N", type=limit, default=None, help="tokens of live calls")
+    budget.add_argument("--budget-seconds", metavar="S", type=seconds, default=None, help="wall time")
+    budget.add_argument("--budget-dollars", metavar="USD", type=positive, default=None, help="needs --price")
+    budget.add_argument(
+        "--price",
+        metavar="MODEL=IN,OUT",
+        action="append",
+        type=price,
+        default=[],
+        help="dollars per million input and output tokens (repeatable)",
+    )
+
+
+def add_success(parser: argparse.ArgumentParser) -> None:
+    """How a replay is judged without a good run."""
+    parser.add_argument(
+        "--success",
+        metavar="EXPR",
+        help="what a recovered run looks like: regex:PATTERN in its answer, jsonpath:PATH that holds in it "
+        "(such as '$.status == \"paid\"'), cmd:COMMAND that reads the run as JSON and ends with 0 "
+        "(1: not recovered)",
+    )
+
+
+def agent_of(args: argparse.Namespace) -> Command:
+    """The ``Command`` that the arguments describe."""
+    from afnb.experiments.agents import Command
+
+    names = tuple(args.base_url_env or ("OPENAI_BASE_URL",))
+    return Command(
+        args.command_line,
+        base_url_env=names[0] if len(names) == 1 else names,
+        timeout_s=args.timeout_s,
+        cwd=args.cwd,
+    )
+
+
+def budget_of(args: argparse.Namespace) -> Budget:
+    """The ``Budget`` that the arguments describe."""
+    from afnb.experiments.budget import Budget
+
+    return Budget(
+        live_calls=args.budget_live_calls,
+        tokens=args.budget_tokens,
+        dollars=args.budget_dollars,
+        seconds=args.budget_seconds,
+        prices=dict(args.price) or None,
+    )
+
+
+def rule_of(args: argparse.Namespace) -> SequentialConsensus:
+    """The consensus rule that the arguments describe."""
+    from afnb.causal.consensus import SequentialConsensus
+
+    return SequentialConsensus(alpha=args.alpha, min_effect=args.min_effect, max_replays=args.max_replays)
+
+
+def replaying_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Keyword arguments that ``attribute`` and ``what_if`` share."""
+    return {
+        "agent": agent_of(args),
+        "upstream": args.upstream,
+        "oracle": oracle_of(args.success) if args.success else None,
+        "consensus": rule_of(args),
+        "n_jobs": args.n_jobs,
+        "budget": budget_of(args),
+        "allow_tools": tools_of(args),
+        "seed": args.seed,
+    }
+
+
+def tools_of(args: argparse.Namespace) -> list[str]:
+    """Names given with ``--allow-tools``."""
+    return [name.strip() for names in args.allow_tools for name in names.split(",") if name.strip()]
+
+
+def one_of(args: argparse.Namespace, names: dict[str, str]) -> str:
+    """The one option among ``names`` (attribute to option) that was given.
+
+    Raises
+    ------
+    ParameterError
+        None or several were given.
+    """
+    given = [name for name in names if getattr(args, name) not in (None, [], False)]
+    if len(given) != 1:
+        found = " and ".join(names[name] for name in given) if given else "none of them"
+        raise ParameterError(f"give one of {', '.join(names.values())}; found {found}")
+    return given[0]
+
+
+def _number(text: str, what: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}") from None
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+    return value
+
+
+def positive(text: str) -> float:
+    """A positive number."""
+    value = _number(text, "a positive number")
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
+    return value
+
+
+def seconds(text: str) -> float | None:
+    """A positive number of seconds; ``none`` for no limit."""
+    return None if text == "none" else positive(text)
+
+
+def share(text: str) -> float:
+    """A number between 0 and 1, both excluded."""
+    value = _number(text, "a number between 0 and 1")
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number between 0 and 1")
+    return value
+
+
+def whole(text: str) -> int:
+    """A whole number of at least 0."""
+    if not text.isdecimal() or not text.isascii():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
+    return int(text)
+
+
+def count(text: str) -> int:
+    """A whole number of at least 1."""
+    value = whole(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return value
+
+
+def limit(text: str) -> int | None:
+    """A whole number of at least 0; ``none`` for no limit."""
+    return None if text == "none" else whole(text)
+
+
+def jobs(text: str) -> int:
+    """-1, or a whole number of at least 1."""
+    return -1 if text == "-1" else count(text)
+
+
+def price(text: str) -> tuple[str, tuple[float, float]]:
+    """``MODEL=IN,OUT``."""
+    model, _, numbers = text.rpartition("=")
+    parts = numbers.split(",")
+    if not model or len(parts) != 2:
+        raise argparse.ArgumentTypeError(f"{text!r} is not MODEL=IN,OUT, such as gpt-4o=2.5,10")
+    dollars = tuple(_number(part, "a number of dollars") for part in parts)
+    return model, (dollars[0], dollars[1])

@@ -1,0 +1,92 @@
+"""``afnb record --out X.json --upstream URL -- CMD``: run an agent and keep what it and its provider said."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from afnb.cli.options import add_agent, add_command, agent_of, whole
+
+if TYPE_CHECKING:
+    from afnb.experiments.agents import AgentResult
+
+NOTHING_RECORDED = 2
+
+
+def add_parser(commands: Any) -> None:
+    """Arguments of ``record``."""
+    parser = add_command(
+        commands,
+        "record",
+        run,
+        help="run an agent and record its exchanges with the provider (passes on the agent's exit status)",
+        usage="--out FILE --upstream URL [options] -- CMD ARGS...",
+        example="afnb record --out run.json --upstream https://api.openai.com -- python agent.py",
+        takes_command=True,
+        hint="finished exchanges are kept; go on with: the same command and --append",
+    )
+    parser.add_argument(
+        "--out", metavar="FILE", required=True, help="the new cassette; none is ever overwritten"
+    )
+    parser.add_argument("--upstream", metavar="URL", required=True, help="origin of the provider")
+    parser.add_argument("--append", action="store_true", help="go on where an existing recording ends")
+    parser.add_argument("--task", metavar="TEXT", help="what the agent was asked to do, kept in the cassette")
+    parser.add_argument(
+        "--seed", metavar="N", type=whole, default=0, help="AFNB_SEED of the agent (default 0)"
+    )
+    parser.add_argument(
+        "--redact",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="JSON path to blank before disk (repeatable)",
+    )
+    parser.add_argument(
+        "--redact-pattern",
+        metavar="REGEX",
+        action="append",
+        default=[],
+        help="text to blank before disk (repeatable)",
+    )
+    add_agent(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Record one run."""
+    import afnb
+    from afnb.io.redact import Redaction
+
+    redaction = Redaction(tuple(args.redact), tuple(args.redact_pattern))
+    done = afnb.record(
+        agent_of(args),
+        args.upstream,
+        args.out,
+        seed=args.seed,
+        task=args.task,
+        redaction=redaction,
+        append=args.append,
+        say=lambda notice: print(f"afnb record: {notice}", file=sys.stderr, flush=True),
+    )
+    pass_on(done.agent)
+    for warning in done.warnings:
+        print(f"afnb record: {warning}", file=sys.stderr)
+    if done.path is None:
+        names = " or ".join(args.base_url_env or ("OPENAI_BASE_URL",))
+        print(
+            f"afnb record: nothing was recorded or written: does the agent read {names}?",
+            file=sys.stderr,
+        )
+        return done.exit_status or NOTHING_RECORDED
+    print(f"afnb record: {len(done.cassette)} exchanges in {done.path}", file=sys.stderr)
+    return int(done.exit_status)
+
+
+def pass_on(agent: AgentResult, *, aside: bool = False) -> None:
+    """The agent's own output on ours (``aside``: all of it on stderr), and how it failed, if it did."""
+    if agent.stdout:
+        print(agent.stdout, end="", file=sys.stderr if aside else sys.stdout, flush=True)
+    if agent.stderr:
+        print(agent.stderr, end="", file=sys.stderr, flush=True)
+    if agent.error:
+        print(f"afnb: {agent.error}", file=sys.stderr)

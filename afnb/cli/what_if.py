@@ -1,0 +1,96 @@
+"""``afnb what-if BAD --step K --value FILE -- CMD``: change one step and see what becomes of the run."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from afnb.cli.options import add_agent, add_command, add_replaying, add_success, one_of, replaying_of, whole
+from afnb.cli.show import add_output, show
+from afnb.core.jsonvalue import loads
+from afnb.errors import InputError, ParameterError
+
+if TYPE_CHECKING:
+    from afnb.causal.interventions import Edit, Graft, Resample
+
+VERIFIED, UNVERIFIED = 0, 1
+
+
+def add_parser(commands: Any) -> None:
+    """Arguments of ``what-if``."""
+    parser = add_command(
+        commands,
+        "what-if",
+        run,
+        help="change one step of a recorded run and measure, beside a control arm, what it does "
+        "(exit status 0 verified, 1 Unverified, 2 trouble)",
+        usage="BAD --step K --value FILE --success EXPR --upstream URL [options] -- CMD ARGS...",
+        example="afnb what-if bad.json --step 4 --value new.json --success 'regex:refund issued' "
+        "--upstream https://api.openai.com -- python agent.py",
+        takes_command=True,
+    )
+    parser.add_argument("bad", metavar="BAD", help="the failing recording")
+    parser.add_argument(
+        "--step", metavar="K", type=whole, action="append", required=True, help="step to change (repeatable)"
+    )
+    parser.add_argument(
+        "--value",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="its new outputs, a JSON or text file; - is stdin (one a step)",
+    )
+    parser.add_argument("--graft", metavar="GOOD", help="take the aligned step of this good recording")
+    parser.add_argument("--resample", action="store_true", help="ask the provider again at the step")
+    add_success(parser)
+    add_replaying(parser)
+    add_agent(parser)
+    add_output(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run one experiment by hand."""
+    import afnb
+
+    found = afnb.what_if(
+        afnb.load(args.bad),
+        list(interventions_of(args)),
+        good=None if args.graft is None else afnb.load(args.graft),
+        **replaying_of(args),
+    )
+    show(found, args)
+    return VERIFIED if found.label == "verified" else UNVERIFIED
+
+
+def interventions_of(args: argparse.Namespace) -> Iterator[Edit | Graft | Resample]:
+    """One intervention per ``--step``.
+
+    Raises
+    ------
+    ParameterError
+        Not exactly one kind of change is given, or not one value per step.
+    """
+    from afnb.causal.interventions import Edit, Graft, Resample
+
+    kind = one_of(args, {"value": "--value", "graft": "--graft", "resample": "--resample"})
+    if kind == "value" and len(args.value) != len(args.step):
+        raise ParameterError(
+            f"{len(args.step)} --step and {len(args.value)} --value are given; give each --step one --value"
+        )
+    for i, step in enumerate(args.step):
+        if kind == "value":
+            yield Edit(step, value_of(args.value[i]))
+        else:
+            yield Graft(step) if kind == "graft" else Resample(step)
+
+
+def value_of(name: str) -> Any:
+    """A step's new value: the file's JSON, or its text where it is no JSON; ``-`` reads stdin."""
+    text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    try:
+        return loads(text)
+    except InputError:
+        return text

@@ -1,0 +1,115 @@
+"""``record`` and ``replay`` with a real agent program and a provider on a socket."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from afnb.testing.provider import FakeProvider
+
+Process = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def provider() -> Iterator[FakeProvider]:
+    with FakeProvider(lambda talk, rng: "bonjour") as running:
+        yield running
+
+
+def test_recorded_then_replayed_without_the_provider(
+    afnb_process: Process, agent: str, provider: FakeProvider, tmp_path: Path
+) -> None:
+    recorded = afnb_process(
+        "record", "--out", "run.json", "--upstream", provider.url, "--", sys.executable, agent
+    )
+    assert (recorded.returncode, recorded.stdout) == (0, "bonjour\n"), recorded.stderr
+    assert "not redacted" in recorded.stderr
+    assert "1 exchanges in run.json" in recorded.stderr
+    asked = len(provider.requests)
+    replayed = afnb_process("replay", "run.json", "--save", "again.json", "--", sys.executable, agent)
+    assert replayed.returncode == 0, replayed.stderr
+    assert replayed.stdout.startswith("bonjour\nReplay of run [✓ faithful]\n")
+    assert len(provider.requests) == asked
+    assert len(json.loads((tmp_path / "again.json").read_text())["exchanges"]) == 1
+    machine = afnb_process("replay", "run.json", "--json", "--", sys.executable, agent)
+    assert json.loads(machine.stdout)["served"] == 1
+    assert "bonjour" in machine.stderr
+
+
+def test_the_agents_status_is_passed_on(afnb_process: Process, agent: str, provider: FakeProvider) -> None:
+    options = ["--upstream", provider.url, "--", sys.executable, agent]
+    assert afnb_process("record", "--out", "run.json", *options, AGENT_STATUS="7").returncode == 7
+    assert afnb_process("replay", "run.json", "--", sys.executable, agent, AGENT_STATUS="9").returncode == 9
+    assert afnb_process("replay", "run.json", "--", sys.executable, agent).returncode == 0
+
+
+def test_a_recording_is_never_overwritten(
+    afnb_process: Process, agent: str, provider: FakeProvider, tmp_path: Path
+) -> None:
+    options = ["--out", "run.json", "--upstream", provider.url]
+    assert afnb_process("record", *options, "--", sys.executable, agent).returncode == 0
+    before = (tmp_path / "run.json").read_bytes()
+    again = afnb_process("record", *options, "--", sys.executable, agent)
+    assert (again.returncode, again.stderr.count("\n")) == (2, 1)
+    assert (tmp_path / "run.json").read_bytes() == before
+    more = afnb_process("record", *options, "--append", "--", sys.executable, agent, "other")
+    assert more.returncode == 0, more.stderr
+    assert len(json.loads((tmp_path / "run.json").read_text())["exchanges"]) == 2
+
+
+def test_words_are_redacted_before_disk(
+    afnb_process: Process, agent: str, provider: FakeProvider, tmp_path: Path
+) -> None:
+    hide = ["--redact", "messages[*].content", "--redact-pattern", "bon[a-z]+"]
+    done = afnb_process(
+        "record",
+        "--out",
+        "run.json",
+        *hide,
+        "--upstream",
+        provider.url,
+        "--",
+        sys.executable,
+        agent,
+        "secret",
+    )
+    assert done.returncode == 0, done.stderr
+    kept = (tmp_path / "run.json").read_text()
+    assert "secret" not in kept
+    assert "bonjour" not in kept
+
+
+def test_a_quiet_live_run_is_trouble(
+    afnb_process: Process, agent: str, provider: FakeProvider, tmp_path: Path
+) -> None:
+    afnb_process("record", "--out", "run.json", "--upstream", provider.url, "--", sys.executable, agent)
+    silent = ["--", sys.executable, "-c", "print('no request')"]
+    nothing = afnb_process("record", "--out", "none.json", "--upstream", provider.url, *silent)
+    assert nothing.returncode == 2
+    assert "nothing was recorded" in nothing.stderr
+    assert not (tmp_path / "none.json").exists()
+    unserved = afnb_process("replay", "run.json", *silent)
+    assert unserved.returncode == 2
+    assert "nothing of run.json was served" in unserved.stderr
+
+
+def test_an_agent_that_cannot_start_is_one_sentence(
+    afnb_process: Process, agent: str, provider: FakeProvider, tmp_path: Path
+) -> None:
+    afnb_process("record", "--out", "run.json", "--upstream", provider.url, "--", sys.executable, agent)
+    done = afnb_process("replay", "run.json", "--", "no-such-command-here")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_miss_is_named(afnb_process: Process, agent: str, provider: FakeProvider) -> None:
+    afnb_process("record", "--out", "run.json", "--upstream", provider.url, "--", sys.executable, agent)
+    done = afnb_process("replay", "run.json", "--", sys.executable, agent, "hello", "something else")
+    assert done.returncode != 0
+    assert "First miss" in done.stdout
+    assert "messages[0].content" in done.stdout
