@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from afnb.core.cassette import Headers, Request, header
 from afnb.errors import ParameterError, UpstreamError
@@ -118,7 +118,7 @@ class FakeProvider:
             return list(self._seen)
 
     def __enter__(self) -> Self:
-        self._server = _Server(("127.0.0.1", 0), _handler(self))
+        self._server = _Server(self)
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.02,), name="afnb-provider", daemon=True
         )
@@ -140,6 +140,14 @@ class FakeProvider:
                 connection.shutdown(socket.SHUT_RDWR)
         server.server_close()
 
+    def _opened(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._sockets.add(connection)
+
+    def _ended(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._sockets.discard(connection)
+
     def _take(self, request: Request) -> Fault:
         with self._lock:
             number = len(self._seen)
@@ -157,99 +165,102 @@ class FakeProvider:
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = True
+    daemon_threads = False  # so that closing waits for them
     request_queue_size = 128
-    disable_nagle_algorithm = True
+
+    def __init__(self, owner: FakeProvider) -> None:
+        self.owner = owner
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Remember the connection before its thread starts, so that closing finds it."""
+        self.owner._opened(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Forget the connection."""
+        self.owner._ended(request)
+        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that goes away is no news."""
 
 
-def _handler(provider: FakeProvider) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
 
-        def setup(self) -> None:
-            super().setup()
-            with provider._lock:
-                provider._sockets.add(self.connection)
+    @property
+    def _provider(self) -> FakeProvider:
+        return cast(_Server, self.server).owner
 
-        def finish(self) -> None:
-            with provider._lock:
-                provider._sockets.discard(self.connection)
-            super().finish()
+    def log_message(self, format: str, *args: Any) -> None:
+        return
 
-        def log_message(self, format: str, *args: Any) -> None:
+    def _any(self) -> None:
+        headers = tuple((k.lower(), v) for k, v in self.headers.items())
+        request = Request(self.command, self.path, headers, self._body())
+        fault = self._provider._take(request)
+        time.sleep(fault.delay_s)
+        if fault.drop:
+            self._hang_up()
             return
+        with self._provider._reply(request, fault) as reply:
+            self._answer(request, reply, fault)
 
-        def _any(self) -> None:
-            headers = tuple((k.lower(), v) for k, v in self.headers.items())
-            request = Request(self.command, self.path, headers, self._body())
-            fault = provider._take(request)
-            time.sleep(fault.delay_s)
-            if fault.drop:
-                self._hang_up()
-                return
-            with provider._reply(request, fault) as reply:
-                self._answer(request, reply, fault)
+    do_GET = do_POST = do_PUT = do_DELETE = _any
 
-        do_GET = do_POST = do_PUT = do_DELETE = _any
+    def _body(self) -> bytes:
+        if (self.headers.get("transfer-encoding") or "").lower() != "chunked":
+            return self.rfile.read(int(self.headers.get("content-length") or 0))
+        parts = []
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            parts.append(self.rfile.read(size))
+            self.rfile.readline()
+        while self.rfile.readline().strip():
+            pass
+        return b"".join(parts)
 
-        def _body(self) -> bytes:
-            if (self.headers.get("transfer-encoding") or "").lower() != "chunked":
-                return self.rfile.read(int(self.headers.get("content-length") or 0))
-            parts = []
-            while size := int(self.rfile.readline().split(b";")[0], 16):
-                parts.append(self.rfile.read(size))
-                self.rfile.readline()
-            while self.rfile.readline().strip():
-                pass
-            return b"".join(parts)
-
-        def _answer(self, request: Request, reply: Reply, fault: Fault) -> None:
-            coding = provider._encoding
-            if coding and coding not in (header(request.headers, "accept-encoding") or ""):
-                coding = None
-            self.send_response(reply.status)
-            for name, value in (*reply.headers, *provider._extra):
-                self.send_header(name, value)
-            if coding:
-                self.send_header("content-encoding", coding)
-            pieces: Iterator[bytes] = _encoded(reply, coding)
-            if not reply.is_stream:
-                whole = b"".join(pieces)
-                self.send_header("content-length", str(len(whole)))
-                self.end_headers()
-                self._send(iter([whole]), fault, chunked=False)
-                return
-            self.send_header("transfer-encoding", "chunked")
+    def _answer(self, request: Request, reply: Reply, fault: Fault) -> None:
+        coding = self._provider._encoding
+        if coding and coding not in (header(request.headers, "accept-encoding") or ""):
+            coding = None
+        self.send_response(reply.status)
+        for name, value in (*reply.headers, *self._provider._extra):
+            self.send_header(name, value)
+        if coding:
+            self.send_header("content-encoding", coding)
+        pieces: Iterator[bytes] = _encoded(reply, coding)
+        if not reply.is_stream:
+            whole = b"".join(pieces)
+            self.send_header("content-length", str(len(whole)))
             self.end_headers()
-            self._send(pieces, fault, chunked=True)
+            self._send(iter([whole]), fault, chunked=False)
+            return
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        self._send(pieces, fault, chunked=True)
 
-        def _send(self, pieces: Iterator[bytes], fault: Fault, *, chunked: bool) -> None:
-            left = fault.cut_after
-            for piece in pieces:
-                data = piece if left is None else piece[:left]
-                if data:
-                    self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data) if chunked else data)
-                    self.wfile.flush()
-                if left is not None:
-                    left -= len(data)
-                    if left <= 0:
-                        self._hang_up()
-                        return
-            if chunked:
-                self.wfile.write(b"0\r\n\r\n")
+    def _send(self, pieces: Iterator[bytes], fault: Fault, *, chunked: bool) -> None:
+        left = fault.cut_after
+        for piece in pieces:
+            data = piece if left is None else piece[:left]
+            if data:
+                self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data) if chunked else data)
+                self.wfile.flush()
+            if left is not None:
+                left -= len(data)
+                if left <= 0:
+                    self._hang_up()
+                    return
+        if chunked:
+            self.wfile.write(b"0\r\n\r\n")
 
-        def _hang_up(self) -> None:
-            self.close_connection = True
-            self.wfile.flush()
-            with contextlib.suppress(OSError):
-                self.connection.shutdown(socket.SHUT_RDWR)
-
-    return Handler
+    def _hang_up(self) -> None:
+        self.close_connection = True
+        self.wfile.flush()
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
 
 
 def _encoded(pieces: Reply, coding: str | None) -> Iterator[bytes]:

@@ -197,7 +197,7 @@ def test_a_cut_answer_is_incomplete_and_not_asked_again(body: bytes) -> None:
 
 
 def test_silence_ends_the_call() -> None:
-    slow = FakeProvider(hello, faults={0: Fault(delay_s=1.0)})
+    slow = FakeProvider(hello, faults={0: Fault(delay_s=0.4)})
     with slow as provider, pytest.raises(UpstreamError, match="ReadTimeout"):
         LiveUpstream(provider.url, timeout_s=0.05).answer(ASK)
 
