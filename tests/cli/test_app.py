@@ -149,7 +149,10 @@ USAGE = [
         ["attribute", "a", "--against", "b", "--n-jobs", "0", "--", "x"],
         "'0' is not a whole number of at least 1",
     ),
-    (["attribute", "a", "--against", "b", "--budget-live-calls", "-3", "--", "x"], "expected one argument"),
+    (
+        ["attribute", "a", "--against", "b", "--budget-live-calls", "-3", "--", "x"],
+        "'-3' is not a whole number",
+    ),
     (
         ["attribute", "a", "--against", "b", "--budget-live-calls", "many", "--", "x"],
         "'many' is not a whole number",
@@ -221,14 +224,27 @@ def test_out_writes_files_and_never_into_a_full_folder(
     assert "is a file" in capsys.readouterr().err
 
 
-def test_a_closed_pipe_is_quiet(afnb_process: Process) -> None:
-    code = (
-        "import sys, os, afnb.cli.app as app\n"
-        "r, w = os.pipe(); os.close(r); os.dup2(w, 1); os.close(w)\n"
-        "sys.exit(app.main(['--help']))"
-    )
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_closed_pipe_is_quiet(unbuffered: str) -> None:
+    code = """
+import os, sys
+import afnb, afnb.cli.app as app
+from afnb.core.page import Page, Text
+
+class Result:
+    fork, comparable = None, True
+    def page(self):
+        return Page("t", parts=(Text("word " * 400),) * 100)
+
+afnb.load, afnb.diff = lambda path: path, lambda bad, good: Result()
+r, w = os.pipe()
+os.close(r)
+os.dup2(w, 1)
+sys.exit(app.main(["diff", "a", "--against", "b"]))
+"""
+    env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     done = subprocess.run(
-        [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        [sys.executable, "-c", code], env=env, stderr=subprocess.PIPE, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (141, "")
 
@@ -272,10 +288,11 @@ def verdicts(monkeypatch: pytest.MonkeyPatch, name: str, label: str) -> list[dic
 @pytest.mark.parametrize(("label", "status"), [("verified", 0), ("Unverified", 1)])
 def test_attribute_passes_its_arguments_on(monkeypatch: pytest.MonkeyPatch, label: str, status: int) -> None:
     seen = verdicts(monkeypatch, "attribute", label)
-    argv = "attribute b.json --against g.json --upstream http://x --n-jobs 8 --seed 3 --alpha 0.01 --max-replays 12"
-    more = "--allow-tools a,b --allow-tools c --budget-live-calls none --budget-tokens 9 --success regex:paid --origin"
+    argv = "attribute b.json --against g.json --upstream http://x --n-jobs 8 --seed 3 --alpha 0.01 --origin"
+    more = "--success regex:paid --max-replays 12 --allow-tools a,b --allow-tools c"
+    money = "--budget-live-calls none --budget-tokens 9"
     agent = "--base-url-env A_URL --base-url-env B_URL --timeout-s none -- python agent.py --json"
-    assert main(f"{argv} {more} {agent}".split()) == status
+    assert main(f"{argv} {more} {money} {agent}".split()) == status
     (call,) = seen
     assert call["args"] == ("b.json", "g.json")
     assert (call["upstream"], call["n_jobs"], call["seed"], call["origin"]) == ("http://x", 8, 3, True)

@@ -49,7 +49,10 @@ def test_the_commands_status_decides(status: int, recovery: str) -> None:
 
 
 def test_the_command_reads_the_run() -> None:
-    code = "import json, sys; r = json.load(sys.stdin); sys.exit(not (r['answer'] == 'paid' and r['steps'][1]['outputs'] is None))"
+    code = (
+        "import json, sys; r = json.load(sys.stdin); "
+        "sys.exit(not (r['answer'] == 'paid' and r['steps'][1]['outputs'] is None))"
+    )
     assert python(code).judge(RUN).recovery == "recovered"
 
 
