@@ -12,14 +12,13 @@ right request afterwards still gets its answer.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields, replace
 from typing import Any, TypeVar, cast
 
 from afnb.core import events as ev
 from afnb.core import requests as rows
 from afnb.core.describe import differing, said
 from afnb.core.instants import Instant
-from afnb.core.jsonvalue import MISSING, Json, JsonOrMissing, equal
+from afnb.core.jsonvalue import MISSING, Json, JsonOrMissing
 from afnb.core.permits import (
     BeginPermit,
     Emitted,
@@ -266,7 +265,7 @@ class ReplayCursor:
         name = "resume_unexecuted_tool_call"
         if not isinstance(recorded, ev.ToolCallRequested):
             raise self._divergence(name, wanted, "and it is answered")
-        if not self._agree(rows.TOOL_CALL, wanted, recorded):
+        if not rows.TOOL_CALL.agrees(wanted, recorded):
             raise self._divergence(name, wanted)
         return Live(self._take_up(rows.TOOL_CALL, recorded))
 
@@ -284,7 +283,7 @@ class ReplayCursor:
         if not self.is_replaying:
             return Live(self._live(row, wanted))
         record = self._log[self._at].event
-        if not self._agree(row, wanted, record):
+        if not row.agrees(wanted, record):
             raise self._divergence(row.name, wanted)
         if isinstance(record, ev.Intent):
             return self._pair(row, record)
@@ -301,11 +300,6 @@ class ReplayCursor:
             )
         if self._ended is not None:
             raise self._divergence(name, wanted)
-
-    def _agree(self, row: rows.Request[Any, Any], wanted: ev.Event, record: ev.Event) -> bool:
-        if type(record) is not row.event:
-            return False
-        return all(_same(getattr(record, f), getattr(wanted, f)) for f in row.compared)
 
     def _pair(self, row: rows.Request[T, P], intent: ev.Intent) -> Replayed[T] | Live[P]:
         position = self._log[self._at].seq
@@ -338,7 +332,7 @@ class ReplayCursor:
         return self._issue(row, intent.seq, intent)
 
     def _live(self, row: rows.Request[Any, P], wanted: ev.Event) -> P:
-        event = _own(wanted)
+        event = rows.own(wanted)
         self._undo = (self._at, self._next_seq)
         if row.permit is Emitted:
             return cast(P, self._emit(event))
@@ -382,19 +376,3 @@ class ReplayCursor:
             place = differing(record.event, wanted, compared)
             asked += f"; {place}" if place else f"; {but}" if but else ""
         return Divergence(record.seq, recorded, asked)
-
-
-def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, ev.BudgetLimit) and isinstance(b, ev.BudgetLimit):
-        return a.kind == b.kind and a.limit == b.limit
-    return equal(a, b)
-
-
-def _own(event: ev.Event) -> ev.Event:
-    """The event with copies of the JSON values the caller gave, which it may go on changing."""
-    given = {
-        f.name: detached(value)
-        for f in fields(event)
-        if isinstance(value := getattr(event, f.name), dict | list | tuple) and f.name != "extra"
-    }
-    return replace(event, **given) if given else event

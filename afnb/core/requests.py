@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any, Generic, TypeVar
 
 from afnb.core import events as ev
 from afnb.core.instants import Instant
+from afnb.core.jsonvalue import MISSING, equal
 from afnb.core.permits import (
     BeginPermit,
     Emitted,
@@ -48,6 +49,12 @@ class Request(Generic[T, P]):
     compared: tuple[str, ...]
     returns: Callable[[Any], T]
     permit: type[P]
+
+    def agrees(self, wanted: ev.Event, record: ev.Event) -> bool:
+        """Whether the record is this request's, in every compared field."""
+        if type(record) is not self.event:
+            return False
+        return all(_same(getattr(record, f), getattr(wanted, f)) for f in self.compared)
 
 
 def _nothing(record: ev.Event) -> None:
@@ -118,3 +125,27 @@ REQUESTS: tuple[Request[Any, Any], ...] = (
     FAIL_RUN,
 )
 COMPARED = {row.event: row.compared for row in REQUESTS}
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, ev.BudgetLimit) and isinstance(b, ev.BudgetLimit):
+        return a.kind == b.kind and a.limit == b.limit
+    return equal(a, b)
+
+
+_SHARED = (str, int, type(None), Instant, ev.BudgetLimit, ev.ForkOrigin)
+
+
+def own(event: ev.Event) -> ev.Event:
+    """The event with copies of the JSON values the caller gave, which it may go on changing."""
+    given = {}
+    for f in fields(event):
+        value = getattr(event, f.name)
+        if (
+            isinstance(value, ev.BudgetLimit | ev.ForkOrigin | str | int | Instant)
+            or value is None
+            or value is MISSING
+        ):
+            continue
+        given[f.name] = detached(value)
+    return replace(event, **given) if given else event

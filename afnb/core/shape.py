@@ -113,7 +113,7 @@ def _duplicate_head(before: Before, e: ev.Envelope) -> str | None:
 
 def _after_terminal(before: Before, e: ev.Envelope) -> str | None:
     if before.last is not None and isinstance(before.last.event, ev.TERMINALS):
-        return f"{e.event.kind} after {before.last.event.kind}, which ends the run"
+        return f"{e.event.kind} after {before.last.event.kind}, which ends the run; nothing may follow"
     return None
 
 
