@@ -133,7 +133,7 @@ def _same(a: Any, b: Any) -> bool:
     return equal(a, b)
 
 
-_SHARED = (str, int, type(None), Instant, ev.BudgetLimit, ev.ForkOrigin)
+_IMMUTABLE = (str, int, type(None), Instant, ev.BudgetLimit, ev.ForkOrigin)
 
 
 def own(event: ev.Event) -> ev.Event:
@@ -141,11 +141,6 @@ def own(event: ev.Event) -> ev.Event:
     given = {}
     for f in fields(event):
         value = getattr(event, f.name)
-        if (
-            isinstance(value, ev.BudgetLimit | ev.ForkOrigin | str | int | Instant)
-            or value is None
-            or value is MISSING
-        ):
-            continue
-        given[f.name] = detached(value)
+        if value is not MISSING and not isinstance(value, _IMMUTABLE):
+            given[f.name] = detached(value)
     return replace(event, **given) if given else event
