@@ -7,14 +7,28 @@ from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
 from afnb.core.cassette import Request
-from afnb.core.providers import anthropic, openai_chat, openai_responses
+from afnb.core.providers import (
+    anthropic,
+    gemini,
+    ollama,
+    openai_chat,
+    openai_responses,
+    openai_text,
+)
 from afnb.core.providers.base import Ask, json_object
 from afnb.errors import ParameterError
 
 if TYPE_CHECKING:
     from afnb.core.providers.base import Provider
 
-_MODULES: tuple[ModuleType, ...] = (openai_chat, anthropic, openai_responses)
+_MODULES: tuple[ModuleType, ...] = (
+    openai_chat,
+    anthropic,
+    openai_responses,
+    gemini,
+    ollama,
+    openai_text,
+)
 _CACHED_BYTES = 1_000_000  # larger bodies are parsed each time rather than kept
 
 
