@@ -2,7 +2,7 @@
 
 ::
 
-    steps ─ cost ─ costs ─ gotoh ─ align ── moves ─┬─ fork ────── where the bad run leaves the good one for good
+    steps ─ cost ─ costs ─ gotoh ─ align ── moves ─┬─ fork ────── where the bad run leaves the good one
     (two runs)      (lazy exact matrix)            ├─ fields ──── what changed inside aligned steps
                                                    ├─ deltas ──── time and tokens, bad minus good
                                                    └─ comparable ─ whether the two have anything in common

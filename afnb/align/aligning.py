@@ -2,7 +2,7 @@
 
 ::
 
-    lower bounds of all costs ─ cheapest path ─ exact costs on it ─┐ until the path is exact: its cost is the optimum
+    lower bounds of all costs ─ cheapest path ─ exact costs on it ─┐ until it is exact: the optimum
               └────────────────────────────────────────────────────┘
     every cell that a path of that cost could still use made exact ─ the path, ties as in a full matrix
 
@@ -76,15 +76,15 @@ def check_size(n: int, m: int, max_steps: int | None) -> None:
             raise ParameterError(f"max_steps is {max_steps!r}; expected a positive whole number or None")
         if longest > max_steps:
             raise ParameterError(
-                f"max_steps is {max_steps} and a run has {longest} steps; memory grows with the product of both "
-                f"lengths: pass max_steps={longest} to go on"
+                f"max_steps is {max_steps} and a run has {longest} steps; memory grows with the "
+                f"product of both lengths: pass max_steps={longest} to go on"
             )
         return
     needed = n * m * _BYTES_A_CELL
     if needed > MEMORY_LIMIT:
         raise ParameterError(
-            f"aligning {n} with {m} steps takes about {needed / 1024**3:.1f} GiB of memory, over the limit of "
-            f"{MEMORY_LIMIT / 1024**3:.0f} GiB: pass max_steps={longest} to go on all the same"
+            f"aligning {n} with {m} steps takes about {needed / 1024**3:.1f} GiB of memory, over the limit "
+            f"of {MEMORY_LIMIT / 1024**3:.0f} GiB: pass max_steps={longest} to go on all the same"
         )
 
 
@@ -142,7 +142,9 @@ def _moves(costs: StepCosts, path: list[tuple[int, int, int, bool]], params: Ali
     import numpy as np
 
     gaps_a = np.unique([costs.of_a[i - 1] for state, i, _, _ in path if state == GAP_A]).astype(np.intp)
-    gaps_b = np.unique([costs.of_b[j - 1] for state, _, j, _ in path if state not in (SYNC, GAP_A)]).astype(np.intp)
+    gaps_b = np.unique([costs.of_b[j - 1] for state, _, j, _ in path if state not in (SYNC, GAP_A)]).astype(
+        np.intp
+    )
     least_a = dict(zip(gaps_a.tolist(), costs.least_of_rows(gaps_a).tolist(), strict=True))
     least_b = dict(zip(gaps_b.tolist(), costs.least_of_columns(gaps_b).tolist(), strict=True))
     moves: list[Move] = []

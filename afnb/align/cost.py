@@ -64,7 +64,8 @@ def _pieces(value: Any, limit: int) -> Iterator[str]:
             rest: list[tuple[str, Any]] = [("}", MISSING)]
             keys = sorted(item)[: limit + 1]
             rest.extend(
-                (f"{',' if i else '{'}{dumps(keys[i][:limit])}:", item[keys[i]]) for i in range(len(keys) - 1, -1, -1)
+                (f"{',' if i else '{'}{dumps(keys[i][:limit])}:", item[keys[i]])
+                for i in range(len(keys) - 1, -1, -1)
             )
             stack.extend(rest if keys else [("{}", MISSING)])
         elif isinstance(item, list | tuple):
@@ -124,7 +125,8 @@ def cost(a: Step, b: Step) -> float:
 
     Examples
     --------
-    >>> cost(Step(0, "llm", "plan", outputs="search the census"), Step(0, "llm", "plan", outputs="search a blog"))
+    >>> a = Step(0, "llm", "plan", outputs="search the census")
+    >>> cost(a, Step(0, "llm", "plan", outputs="search a blog"))
     0.5
     """
     return word_cost(words(a), words(b))

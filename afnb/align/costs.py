@@ -135,7 +135,9 @@ def _as_texts(a: Sequence[Words], b: Sequence[Words]) -> tuple[list[str], list[s
     for counts, side in ((counts_a, a), (counts_b, b)):
         for step in side:
             counts.update(step)
-    shared = sorted(counts_a.keys() & counts_b.keys(), key=lambda word: (-counts_a[word] - counts_b[word], word))
+    shared = sorted(
+        counts_a.keys() & counts_b.keys(), key=lambda word: (-counts_a[word] - counts_b[word], word)
+    )
     if len(shared) > _LAST - len(_SURROGATES) - _SHARED:
         raise ParameterError(
             f"the runs share {len(shared)} different words, more than can be told apart "

@@ -49,7 +49,9 @@ def deltas(a: Sequence[Step], b: Sequence[Step], fork: Fork | None) -> Deltas | 
     at_fork = None
     if fork is not None and fork.good_step is not None and fork.bad_step is not None:
         good, bad = a[fork.good_step], b[fork.bad_step]
-        at_fork = Delta(_minus(_wall_ms([bad]), _wall_ms([good])), _minus(_tokens(bad), _tokens(good))) or None
+        at_fork = (
+            Delta(_minus(_wall_ms([bad]), _wall_ms([good])), _minus(_tokens(bad), _tokens(good))) or None
+        )
     return Deltas(total, at_fork) if total or at_fork else None
 
 

@@ -46,7 +46,9 @@ class Pass:
         state = int(self.choices[i + j, i]) & 3
         moves: list[tuple[int, int, int, bool]] = []
         while i or j:
-            opens = state != SYNC and bool(self.choices[i + j, i] & (_OPENS_A if state == GAP_A else _OPENS_B))
+            opens = state != SYNC and bool(
+                self.choices[i + j, i] & (_OPENS_A if state == GAP_A else _OPENS_B)
+            )
             moves.append((state, i, j, opens))
             if state != GAP_B:
                 i -= 1
@@ -82,7 +84,9 @@ def align_pass(cost: NDArray[np.float64], gap_open: float, gap_ext: float) -> Pa
             opened_b, extended_b = sync[now] + gap_open, gap_b[now] + gap_ext
             np.minimum(opened_a, extended_a, out=next_a[now])
             np.minimum(opened_b, extended_b, out=next_b[now])
-            choice = (opened_a <= extended_a) * np.uint8(_OPENS_A) + (opened_b <= extended_b) * np.uint8(_OPENS_B)
+            choice = (opened_a <= extended_a) * np.uint8(_OPENS_A) + (opened_b <= extended_b) * np.uint8(
+                _OPENS_B
+            )
             better_a = next_a[now] < pair
             least = np.minimum(pair, next_a[now], out=here[now])
             better_b = next_b[now] < least

@@ -32,7 +32,9 @@ class Move:
     def __post_init__(self) -> None:
         sides = {"sync": (True, True), "log": (False, True), "model": (True, False)}[self.kind]
         if (self.good_step is not None, self.bad_step is not None) != sides:
-            raise ValueError(f"a {self.kind} move has other sides than good {self.good_step}, bad {self.bad_step}")
+            raise ValueError(
+                f"a {self.kind} move has other sides than good {self.good_step}, bad {self.bad_step}"
+            )
 
     @classmethod
     def sync(cls, good_step: int, bad_step: int, cost: float, confidence: float | None = None) -> Move:

@@ -16,11 +16,12 @@ MAX_CODE = 6000
 MAX_NOTES = 6
 MAX_BARS = 60
 
-SEVERITY = {"sync": 0, "near": 1, "log": 2, "model": 3, "patched": 4, "fork": 5}
+SEVERITY = {"sync": 0, "near": 1, "unlike": 2, "log": 3, "model": 4, "patched": 5, "fork": 6}
 
 WORDS = {
     "sync": "alike",
     "near": "nearly alike",
+    "unlike": "unlike",
     "log": "only in {0}",
     "model": "only in {1}",
     "fork": "fork",
@@ -132,7 +133,7 @@ def tick_sentence(tick: Lane, lanes: tuple[str, str]) -> str:
 def notable(ticks: Sequence[Lane]) -> tuple[list[Lane], int]:
     """At most ``MAX_NOTES`` ticks worth a line of their own, and how many there are in all."""
     found = [tick for tick in ticks if kind_of(tick) not in ("sync", "near")]
-    order = sorted(range(len(found)), key=lambda i: (-(SEVERITY[kind_of(found[i])] > 3), i))
+    order = sorted(range(len(found)), key=lambda i: (-(SEVERITY[kind_of(found[i])] > 4), i))
     chosen = sorted(order[:MAX_NOTES])
     return [found[i] for i in chosen], len(found)
 

@@ -58,7 +58,9 @@ def timeline(part: Timeline) -> str:
     standing = any(span.kind in ("fork", "patched") and not span.mixed for span in drawn)
     top = 0 if standing else _TOP - (30 if roomy else 14)
     bottom = _BOTTOM + (50 if standing and roomy else 30 if standing or roomy else 14)
-    body = [_lanes(part.lanes, _LEFT + unit * sum(widths))]
+    end = _LEFT + unit * sum(widths)
+    wide = int(min(_WIDTH, max(end + 60, 360))) if roomy else _WIDTH
+    body = [_lanes(part.lanes, end)]
     x = float(_LEFT)
     flagged = -1e9
     for i, (span, width) in enumerate(zip(drawn, widths, strict=True)):
@@ -72,7 +74,7 @@ def timeline(part: Timeline) -> str:
         if roomy and span.count == 1:
             body.append(_numbers(tick, centre))
         if span.kind in ("fork", "patched") and not span.mixed and centre - flagged > 60:
-            body.append(_flag(span.kind, tick, centre, named=roomy and flagged < 0))
+            body.append(_flag(span.kind, tick, centre, named=roomy and flagged < 0, wide=wide))
             flagged = centre
         x += step
     label = attribute(
@@ -80,8 +82,9 @@ def timeline(part: Timeline) -> str:
         f"{len(part.ticks)} moves: {words}"
     )
     return (
-        f'<svg role="img" aria-label="{label}" viewBox="0 {top} {_WIDTH} {bottom - top}" '
-        f'width="{_WIDTH}" height="{bottom - top}" fill="currentColor">{"".join(body)}</svg>'
+        f'<svg role="img" aria-label="{label}" viewBox="0 {top} {wide} {bottom - top}" '
+        f'width="{wide}" height="{bottom - top}" style="max-width:{wide}px" fill="currentColor">'
+        f"{''.join(body)}</svg>"
     )
 
 
@@ -127,9 +130,9 @@ def _title(span: layout.Span, tick: Lane, lanes: tuple[str, str]) -> str:
     return f"{span.count} moves {layout.WORDS[span.kind].format(*names)}, from {first}"
 
 
-def _flag(kind: str, tick: Lane, x: float, *, named: bool) -> str:
+def _flag(kind: str, tick: Lane, x: float, *, named: bool, wide: int) -> str:
     """The word over a fork or patch and, where there is room, what the two sides did below it."""
-    anchor = "start" if x < 170 else "end" if x > _WIDTH - 170 else "middle"
+    anchor = "start" if x < 170 else "end" if x > wide - 170 else "middle"
     at = x - 12 if anchor == "start" else x + 12 if anchor == "end" else x
     tone = "bad" if kind == "fork" else "patch"
     out = (
@@ -153,6 +156,9 @@ def _shape(span: layout.Span, tick: Lane, x: float, step: float, roomy: bool) ->
         return _band(span, x, step)
     if span.kind in ("sync", "near"):
         return _alike(span.kind, x, radius)
+    if span.kind == "unlike":
+        bad = _square(_TOP, "bad", x, radius * 0.8, filled=False)
+        return bad + _square(_BOTTOM, "good", x, radius * 0.8, filled=False)
     if span.kind in ("log", "model"):
         side = 0 if span.kind == "log" else 1
         return _square((_TOP, _BOTTOM)[side], ("bad", "good")[side], x, radius, filled=side == 0)
@@ -245,6 +251,8 @@ def legend_mark(kind: str) -> str:
         "sync": '<circle cx="8" cy="8" r="2.6" fill-opacity=".45" class="afnb-f-dim"/>',
         "near": '<circle cx="8" cy="8" r="4.4" fill="none" stroke="currentColor" stroke-width="1.4" '
         'class="afnb-s-dim"/>',
+        "unlike": '<rect x="4" y="4" width="8" height="8" fill="none" stroke="currentColor" '
+        'stroke-width="1.8" class="afnb-s-bad"/>',
         "log": '<rect x="3" y="3" width="10" height="10" class="afnb-f-bad"/>',
         "model": '<rect x="3" y="3" width="10" height="10" fill="none" stroke="currentColor" '
         'stroke-width="1.8" class="afnb-s-good"/>',

@@ -39,7 +39,7 @@ class Piece(NamedTuple):
 
 Line = list[Piece]
 
-MARKS = {"sync": "·", "near": "~", "log": "+", "model": "-", "fork": "◆", "patched": "▲"}
+MARKS = {"sync": "·", "near": "~", "unlike": "≠", "log": "+", "model": "-", "fork": "◆", "patched": "▲"}
 _NUMBER = re.compile(r"[-+]?[\d,.]+( ?(%|ms|s|\$))?|\d+ of \d+|[–-]?")
 _PLAIN: tuple[Tone] = ("plain",)
 _STEPS = " ▁▂▃▄▅▆▇█"

@@ -64,7 +64,7 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One tick of a two-lane timeline: ``kind`` is sync, near, log, model, fork or patched.
+    """One tick of a two-lane timeline: ``kind`` is sync, near, unlike, log, model, fork or patched.
 
     ``bad`` and ``good`` are short labels, step number first (``"7 refund"``), or None where that
     run has no step here; ``note`` says in a few words what differs.

@@ -71,7 +71,10 @@ def realistic(n: int) -> Pair:
             return [("poll", "status", "pending", "retry", "in", "5", "s")] * rng.randrange(1, 4)
         page = rng.choice(pages)
         call = ("search", "query", *page[:4])
-        return [call, ("fetch", "status", "200", "body", *(page if rng.random() < 0.7 else edited(rng, page, 0.1)))]
+        return [
+            call,
+            ("fetch", "status", "200", "body", *(page if rng.random() < 0.7 else edited(rng, page, 0.1))),
+        ]
 
     a: list[Words] = []
     while len(a) < n:
@@ -97,7 +100,8 @@ def single_blocks(n: int) -> Pair:
 
     def run(side: str) -> list[Words]:
         return [
-            tuple(word for k in range(150) for word in (f"s{k}", f"{side}{rng.randrange(10**9)}")) for _ in range(n)
+            tuple(word for k in range(150) for word in (f"s{k}", f"{side}{rng.randrange(10**9)}"))
+            for _ in range(n)
         ]
 
     return run("a"), run("b")
@@ -214,12 +218,16 @@ def plain(n: int = 100) -> dict[str, object]:
 
 
 def revision() -> str:
-    found = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        ["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+    )
     return found.stdout.strip() or "unknown"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--full", action="store_true", help="also the large cases")
     parser.add_argument("--case", action="append", help="only this case, in this process")
     parser.add_argument("--out", help="write the document to this file too")

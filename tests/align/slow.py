@@ -1,4 +1,4 @@
-"""The plain alignment that the fast one must equal bit for bit: whole cost matrix, three states, no pruning."""
+"""The plain alignment that the fast one must equal bit for bit: the whole cost matrix, three states."""
 
 from __future__ import annotations
 
