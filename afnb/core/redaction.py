@@ -65,7 +65,8 @@ class Redaction:
         for pattern in self.patterns:
             try:
                 found = re.search(pattern, self.replacement)
-            except re.error as error:
+                re.compile(pattern, re.ASCII)  # as it is applied to bytes that are no text
+            except (re.error, ValueError) as error:
                 raise ParameterError(
                     f"redaction pattern {pattern!r} is no regular expression: {error}"
                 ) from None
@@ -158,9 +159,9 @@ class Redaction:
         except ParameterError as error:
             raise InputError(f"redaction: {error}") from None
 
-    def _text(self, text: str) -> str:
+    def _text(self, text: str, *, flags: int = 0) -> str:
         for pattern in self.patterns:
-            text = re.sub(pattern, lambda _: self.replacement, text)
+            text = re.sub(pattern, lambda _: self.replacement, text, flags=flags)
         return text
 
     def _value(self, value: Json) -> Json:
@@ -196,21 +197,21 @@ class Redaction:
         if not body or not (self.paths or self.patterns):
             return body, []
         try:
-            text, code = body.decode("utf-8"), "utf-8"
+            text, code, flags = body.decode("utf-8"), "utf-8", 0
         except UnicodeDecodeError:
-            text, code = body.decode("latin-1"), "latin-1"
+            text, code, flags = body.decode("latin-1"), "latin-1", int(re.ASCII)
         whole = self._json(text) if text.lstrip()[:1] in ("{", "[", '"') else None
         if whole is not None:
             return (body, []) if whole == text else (whole.encode(), [(0, len(body), whole.encode())])
         lines = text.split("\n")
         if not any(_JSON_LINE.match(line) for line in lines):
-            new = self._text(text).encode(code, "replace")
+            new = self._text(text, flags=flags).encode(code, "replace")
             return (body, []) if new == body else (new, [(0, len(body), new)])
         edits: list[_Edit] = []
         at = 0
         for line in lines:
             size = len(line.encode(code)) + 1
-            changed = self._line(line)
+            changed = self._line(line, flags)
             if changed != line:
                 edits.append((at, at + size - 1, changed.encode(code, "replace")))
             at += size
@@ -218,7 +219,7 @@ class Redaction:
             return body, []
         return _apply(body, edits), edits
 
-    def _line(self, line: str) -> str:
+    def _line(self, line: str, flags: int) -> str:
         """One line of an event stream, of JSON Lines or of plain text."""
         ending = "\r" if line.endswith("\r") else ""
         bare = line[: len(line) - len(ending)]
@@ -228,7 +229,7 @@ class Redaction:
             changed = self._json(bare[start:])
             if changed is not None:
                 return bare[:start] + changed + ending
-        return self._text(bare) + ending
+        return self._text(bare, flags=flags) + ending
 
 
 _Edit = tuple[int, int, bytes]

@@ -39,8 +39,8 @@ def _journal(source: Source) -> Found:
 
 
 FORMATS: tuple[Format, ...] = (
-    Format("cassette", "a cassette (JSON)", cassette_format.detect, cassette_format.load),
     Format("journal", "a journal of a recording", _journal, lambda s: read_journal(s.data, s.path)),
+    Format("cassette", "a cassette (JSON)", cassette_format.detect, cassette_format.load),
     Format("vcr", "a VCR.py cassette (YAML)", vcr_format.detect, vcr_format.load),
 )
 """Every format, in the order in which they are asked."""

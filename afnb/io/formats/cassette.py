@@ -416,8 +416,11 @@ def detect(source: Source) -> Found:
     """Whether a file is a cassette."""
     value = source.json
     if not isinstance(value, dict):
-        cut_off = value is MISSING and b'"cassette_version"' in source.data[:4096]
+        broken = value is MISSING and source.first_line is MISSING
+        cut_off = broken and b'"cassette_version"' in source.data[:4096]
         return Found(1.0 if cut_off else 0.0, "it is not one JSON object")
+    if "afnb_journal" in value:
+        return Found(0.0)
     missing = [key for key in ("cassette_version", "id", "exchanges") if key not in value]
     if "cassette_version" in value or not missing:
         return Found(1.0)

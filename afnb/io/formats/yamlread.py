@@ -1,7 +1,8 @@
-"""YAML as plain JSON values: the types of the YAML 1.2 core schema only, and nothing that runs code.
+"""YAML as plain JSON values: null, booleans, numbers and text as JSON has them, and nothing that runs code.
 
-The tag resolution of PyYAML is that of YAML 1.1, where ``12:30:45`` is a number and an unquoted date no
-text; recordings written by other tools lose values that way.
+PyYAML's own tag resolution is that of YAML 1.1, where an unquoted ``12:30:45`` is a number, ``no`` a
+boolean and a date no text; files written by other tools lose values that way. What is read here as no
+text is a part of what PyYAML quotes when it writes text, so its files keep theirs (``1e5`` is text).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def _loader() -> Any:
         ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
         ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
         ("int", r"-?(?:0|[1-9][0-9]*)", list("-0123456789")),
-        ("float", r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", list("-+.0123456789")),
+        ("float", r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+][0-9]+)?", list("-+.0123456789")),
         ("float", r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", list("-+.")),
     ):
         Loader.add_implicit_resolver(tag + name, re.compile(rf"(?:{pattern})\Z"), first)
