@@ -110,14 +110,27 @@ def save(result: Any, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "result.json", to_json(result) + "\n")
     write_text(folder / "card.html", document(result.page()))
+    for name, table in tables_of(result).items():
+        import pyarrow.parquet as pq
+
+        part = folder / f".{name}.part"
+        pq.write_table(table, part, compression="zstd")
+        part.replace(folder / f"{name}.parquet")
+
+
+def tables_of(result: Any) -> dict[str, Any]:
+    """The result's Arrow tables by name: those it holds, and those made of the rows it gives."""
+    from afnb.tables.build import build
+
+    found = {}
     for name in TABLES:
         table: Any = getattr(result, name, None)
+        rows = getattr(result, f"{name.removesuffix('s')}_rows", None)
         if hasattr(table, "schema") and hasattr(table, "num_rows"):
-            import pyarrow.parquet as pq
-
-            part = folder / f".{name}.part"
-            pq.write_table(table, part, compression="zstd")
-            part.replace(folder / f"{name}.parquet")
+            found[name] = table
+        elif rows is not None:
+            found[name] = build(name, rows())
+    return found
 
 
 def document(*pages: Page) -> str:

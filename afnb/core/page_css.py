@@ -77,17 +77,20 @@ margin:.5rem 0}
 width:auto;table-layout:auto;color:inherit}
 .afnb-card table.afnb-table th,.afnb-card table.afnb-table td{text-align:left;vertical-align:top;
 padding:.22rem .9rem .22rem 0;border:0;border-bottom:1px solid var(--afnb-line);max-width:34rem;
-background:transparent;white-space:normal}
+background:transparent;white-space:normal;overflow-wrap:normal;word-break:normal}
+.afnb-card.afnb-card.afnb-card td.afnb-long{overflow-wrap:anywhere;min-width:10rem}
 .afnb-card table.afnb-table th{color:var(--afnb-dim);font-weight:500;white-space:nowrap}
 .afnb-card table.afnb-table th.afnb-num,.afnb-card table.afnb-table td.afnb-num{text-align:right;
 font-variant-numeric:tabular-nums;white-space:nowrap}
 .afnb-card table.afnb-table tbody tr{background:transparent!important}
 .afnb-card table.afnb-bars td{border-bottom:0;vertical-align:middle;padding-top:.12rem;padding-bottom:.12rem}
-.afnb-card table.afnb-bars td:first-child{min-width:7rem;max-width:20rem}
+.afnb-card table.afnb-bars td:first-child{min-width:9rem;max-width:20rem}
 .afnb-card table.afnb-bars td:nth-child(2){width:300px;min-width:8rem}
 .afnb-card table.afnb-bars td:nth-child(n+3){white-space:nowrap;font-variant-numeric:tabular-nums}
 .afnb-card pre.afnb-code{margin:.3rem 0;padding:.5rem .7rem;background:var(--afnb-soft);color:var(--afnb-fg);
 border:0;border-radius:5px;font:12.5px/1.5 var(--afnb-mono);white-space:pre-wrap;overflow-x:auto}
+.afnb-card.afnb-card.afnb-card pre.afnb-code code{background:transparent;color:inherit;padding:0;border:0;
+font:inherit;white-space:inherit}
 .afnb-card code.afnb-step{font:12.5px/1.5 var(--afnb-mono);background:var(--afnb-soft);color:var(--afnb-fg);
 padding:.1em .4em;border:0;border-radius:4px;white-space:pre-wrap}
 .afnb-card .afnb-next{display:flex;flex-wrap:wrap;gap:.3rem .6rem;align-items:baseline;margin:.8rem 0 0;
@@ -95,8 +98,8 @@ padding:.55rem 0 0;border-top:1px solid var(--afnb-line)}
 .afnb-card details.afnb-fold{margin:.5rem 0}
 .afnb-card details.afnb-fold>summary{cursor:pointer;font-weight:600}
 .afnb-card details.afnb-fold>div{margin-left:1.1rem}
-.afnb-card .afnb-notes{margin:.15rem 0 .3rem;padding:0;list-style:none}
-.afnb-card .afnb-notes li{margin:.1rem 0;padding-left:1.1rem;text-indent:-1.1rem}
+.afnb-card.afnb-card.afnb-card .afnb-notes{margin:.15rem 0 .3rem;padding:0;list-style:none}
+.afnb-card.afnb-card .afnb-notes li{margin:.1rem 0;padding-left:1.1rem;text-indent:-1.1rem}
 .afnb-card .afnb-row{display:flex;flex-wrap:wrap;gap:0 2rem}
 .afnb-card .afnb-row>figure{flex:1 1 300px;max-width:420px}
 .afnb-card .afnb-fig{margin:.5rem 0;padding:0;max-width:100%}

@@ -32,6 +32,7 @@ from afnb.core.parts import (
     Tone,
 )
 
+_LONG = re.compile(r"\S{33}")
 _NUMBER = re.compile(r"[-+–]?[\d,.]*( ?(%|ms|s|\$))?|\d+ of \d+")
 
 
@@ -156,10 +157,11 @@ def _table(part: Table) -> str:
         for i in range(len(part.columns))
     ]
     marked = any(layout.TONE_MARKS[tone] for tone in part.tones[: len(rows)])
-    kinds = [' class="afnb-num"' if n else "" for n in numeric]
+    kinds = ["afnb-num" if n else "" for n in numeric]
     gutter = '<th scope="col"></th>' if marked else ""
     head = "".join(
-        f'<th scope="col"{kind}>{_cell(name)}</th>' for name, kind in zip(part.columns, kinds, strict=True)
+        f'<th scope="col"{_class(kind)}>{_cell(name)}</th>'
+        for name, kind in zip(part.columns, kinds, strict=True)
     )
     body = "".join(_table_row(part, i, kinds, marked) for i in range(len(rows)))
     return (
@@ -172,12 +174,15 @@ def _table(part: Table) -> str:
 def _table_row(part: Table, i: int, kinds: list[str], marked: bool) -> str:
     tone: Tone = part.tones[i] if i < len(part.tones) else "plain"
     gutter = f"<td>{layout.TONE_MARKS[tone]}</td>" if marked else ""
-    cells = "".join(f"<td{kind}>{_cell(cell)}</td>" for cell, kind in zip(part.rows[i], kinds, strict=True))
-    return (
-        f'<tr class="{_tone(tone).strip()}">{gutter}{cells}</tr>'
-        if _tone(tone)
-        else f"<tr>{gutter}{cells}</tr>"
+    cells = "".join(
+        f"<td{_class(kind or ('afnb-long' if _LONG.search(cell) else ''))}>{_cell(cell)}</td>"
+        for cell, kind in zip(part.rows[i], kinds, strict=True)
     )
+    return f"<tr{_class(_tone(tone).strip())}>{gutter}{cells}</tr>"
+
+
+def _class(name: str) -> str:
+    return f' class="{name}"' if name else ""
 
 
 def _bars(part: Bars) -> str:

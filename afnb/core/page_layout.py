@@ -36,7 +36,7 @@ class Span:
     """Neighbouring ticks drawn as one: ``first`` to ``last`` inclusive.
 
     ``kind`` is their common kind; a ``mixed`` span is a slice of a run too long to draw tick by tick,
-    and ``shares`` says which part of it each lane has for itself.
+    and ``shares`` says which part of it each lane has alone or otherwise.
     """
 
     kind: str
@@ -92,7 +92,7 @@ def _slice(singles: Sequence[Span], start: int, stop: int) -> list[Span]:
     if start >= stop:
         return []
     kinds = [span.kind for span in singles[start:stop]]
-    both = sum(kind in ("fork", "patched") for kind in kinds)
+    both = sum(kind in ("unlike", "fork", "patched") for kind in kinds)
     shares = ((kinds.count("log") + both) / len(kinds), (kinds.count("model") + both) / len(kinds))
     return [Span(max(kinds, key=SEVERITY.__getitem__), start, stop - 1, mixed=True, shares=shares)]
 
@@ -133,7 +133,7 @@ def tick_sentence(tick: Lane, lanes: tuple[str, str]) -> str:
 def notable(ticks: Sequence[Lane]) -> tuple[list[Lane], int]:
     """At most ``MAX_NOTES`` ticks worth a line of their own, and how many there are in all."""
     found = [tick for tick in ticks if kind_of(tick) not in ("sync", "near")]
-    order = sorted(range(len(found)), key=lambda i: (-(SEVERITY[kind_of(found[i])] > 4), i))
+    order = sorted(range(len(found)), key=lambda i: (kind_of(found[i]) not in ("fork", "patched"), i))
     chosen = sorted(order[:MAX_NOTES])
     return [found[i] for i in chosen], len(found)
 

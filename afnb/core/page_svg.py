@@ -40,7 +40,7 @@ def _n(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-MIXED = "each bar stands for many moves, as high as the share of them that only this run has"
+MIXED = "each bar stands for many moves, as high as the share that this run has alone or otherwise"
 
 
 def spans(part: Timeline) -> list[layout.Span]:
@@ -157,8 +157,7 @@ def _shape(span: layout.Span, tick: Lane, x: float, step: float, roomy: bool) ->
     if span.kind in ("sync", "near"):
         return _alike(span.kind, x, radius)
     if span.kind == "unlike":
-        bad = _square(_TOP, "bad", x, radius * 0.8, filled=False)
-        return bad + _square(_BOTTOM, "good", x, radius * 0.8, filled=False)
+        return "".join(_cross(y, tone, x, radius) for y, tone in ((_TOP, "bad"), (_BOTTOM, "good")))
     if span.kind in ("log", "model"):
         side = 0 if span.kind == "log" else 1
         return _square((_TOP, _BOTTOM)[side], ("bad", "good")[side], x, radius, filled=side == 0)
@@ -209,6 +208,15 @@ def _band(span: layout.Span, x: float, step: float) -> str:
     )
 
 
+def _cross(y: float, tone: str, x: float, radius: float) -> str:
+    r = radius * 0.85
+    return (
+        f'<path d="M{_n(x - r)} {_n(y - r)}L{_n(x + r)} {_n(y + r)}M{_n(x - r)} {_n(y + r)}'
+        f'L{_n(x + r)} {_n(y - r)}" fill="none" stroke="currentColor" stroke-width="2.2" '
+        f'class="afnb-s-{tone}"/>'
+    )
+
+
 def _square(y: int, tone: str, x: float, radius: float, *, filled: bool) -> str:
     side = radius * 2
     look = (
@@ -251,8 +259,7 @@ def legend_mark(kind: str) -> str:
         "sync": '<circle cx="8" cy="8" r="2.6" fill-opacity=".45" class="afnb-f-dim"/>',
         "near": '<circle cx="8" cy="8" r="4.4" fill="none" stroke="currentColor" stroke-width="1.4" '
         'class="afnb-s-dim"/>',
-        "unlike": '<rect x="4" y="4" width="8" height="8" fill="none" stroke="currentColor" '
-        'stroke-width="1.8" class="afnb-s-bad"/>',
+        "unlike": _cross(8, "bad", 8, 5.5),
         "log": '<rect x="3" y="3" width="10" height="10" class="afnb-f-bad"/>',
         "model": '<rect x="3" y="3" width="10" height="10" fill="none" stroke="currentColor" '
         'stroke-width="1.8" class="afnb-s-good"/>',

@@ -249,7 +249,9 @@ def _timeline(part: Timeline, width: int) -> Iterator[Line]:
         yield line
     if any(span.mixed for span in spans):
         size = max(span.count for span in spans)
-        yield [Piece(f"one sign for {size} moves; ░▒▓█ the share of them that only this run has", "quiet")]
+        yield [
+            Piece(f"one sign for {size} moves; ░▒▓█ the share that this run has alone or otherwise", "quiet")
+        ]
     tally = layout.tally(part.ticks, part.lanes)
     yield [Piece("   ".join(f"{MARKS[kind]} {word} {n:,}" for kind, word, n in tally), "quiet")]
     ticks, total = layout.notable(part.ticks)

@@ -121,7 +121,7 @@ def long_timeline(count: int, share: float, seed: int = 1) -> Timeline:
     draw = random.Random(seed)
     ticks = []
     for i in range(count):
-        kind = "sync" if draw.random() > share else draw.choice(["log", "model", "near"])
+        kind = "sync" if draw.random() > share else draw.choice(["log", "model", "near", "unlike"])
         name = f"{i} tool_{i % 7}"
         ticks.append(Lane(kind, None if kind == "model" else name, None if kind == "log" else name))
     ticks[count * 2 // 3] = Lane(
