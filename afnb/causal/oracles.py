@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from afnb.align.diff import diff
+from afnb.align.diff import diff, run_digest
 from afnb.align.params import AlignParams
 from afnb.causal.jsonpath import parse_path
 from afnb.causal.marks import digest, name_of
@@ -67,7 +67,14 @@ def _short(value: Any) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
-def converges(good: Run, replayed: Run, params: AlignParams | None = None, *, reached: int = 0) -> Judgement:
+def converges(
+    good: Run,
+    replayed: Run,
+    params: AlignParams | None = None,
+    *,
+    reached: int = 0,
+    max_steps: int | None = None,
+) -> Judgement:
     """Whether a replayed run converges with the good one: the alignment finds no fork.
 
     Parameters
@@ -78,6 +85,8 @@ def converges(good: Run, replayed: Run, params: AlignParams | None = None, *, re
         Of the alignment.
     reached
         The step that was changed; a replay too short to hold it is inconclusive.
+    max_steps
+        Runs with more steps are not compared: inconclusive. None for the alignment's own guard.
 
     Returns
     -------
@@ -88,7 +97,10 @@ def converges(good: Run, replayed: Run, params: AlignParams | None = None, *, re
         return Judgement(
             "inconclusive", f"the replay has {len(replayed)} steps and never reached step {reached}"
         )
-    found = diff(replayed, good, params or AlignParams())
+    try:
+        found = diff(replayed, good, params, max_steps)
+    except ParameterError as error:
+        return Judgement("inconclusive", str(error))
     if not found.comparable:
         return Judgement("not_recovered", f"not comparable with the good run: {found.reason}")
     if found.fork is None:
@@ -136,8 +148,7 @@ class Converges:
 
     def fingerprint(self) -> str:
         """Hash of the good run's steps and the parameters."""
-        steps = [(s.kind, s.name, s.outputs is MISSING or dumps(s.outputs)) for s in self.run.steps]
-        return digest("Converges", steps, repr(self.params or AlignParams()))
+        return digest("Converges", run_digest(self.run), repr(self.params or AlignParams()))
 
 
 Said = bool | str | Judgement | None

@@ -130,9 +130,8 @@ the run recover more often (3 of 3 against 0 of 3). Chance of saying so if it ma
             f"{control.recovered} of {control.conclusive}). Chance of saying so if it made no difference: "
             f"at most {percent(alpha)}."
         )
-    raises = "raises" if len({*steps}) == 1 else "raise"
     return (
-        f"{setting} {raises} the recovery rate by less than {points(min_effect)} (error at most "
+        f"{setting} raises the recovery rate by less than {points(min_effect)} (error at most "
         f"{percent(alpha)}). A smaller effect is not excluded."
     )
 
