@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from afnb.core.cassette import Chunk, Headers, Request, Response
 from afnb.errors import UpstreamError
 from afnb.io.live import end_to_end
-from afnb.io.relay import Relay, delays, pieces, readable
+from afnb.io.relay import Relay, delays, named, pieces, readable
 from afnb.io.reply import Upstream
 from afnb.io.serve import Forward, Serve, Session
 from afnb.io.serve_answers import error_answer
@@ -107,12 +107,13 @@ class Handler(BaseHTTPRequestHandler):
         if not hmac.compare_digest(token.encode("latin-1", "replace"), expected.encode()):
             return None
         path = slash + rest if slash else "/" + mark + query
-        name = None
-        if path.startswith("/@") and isinstance(self._upstream, RoutedUpstream):
-            name, slash, rest = path[2:].partition("/")
-            path = "/" + rest
-            if name not in self._upstream.routes:
-                return None
+        name, path = named(path, self._upstream)
+        if (
+            name is not None
+            and isinstance(self._upstream, RoutedUpstream)
+            and name not in self._upstream.routes
+        ):
+            return None
         return name, path
 
     def _misrouted(self, path: str) -> str | None:

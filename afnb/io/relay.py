@@ -6,17 +6,17 @@ the agent can act on it. ``pieces`` cuts a recorded answer into the chunks to se
 
 from __future__ import annotations
 
-import gzip
 import itertools
 import re
-import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 
 from afnb.core.cassette import Chunk, Request, Response, header
-from afnb.errors import ParameterError, UpstreamError
-from afnb.io.reply import AsyncReply, Reply, is_stream
+from afnb.errors import MissingDependency, ParameterError, UpstreamError
+from afnb.io.decode import decode_body
+from afnb.io.reply import AsyncReply, Reply, Upstream, is_stream
 from afnb.io.serve import Forward, Session
+from afnb.io.upstream import RoutedUpstream
 
 NEAR_END = re.compile(
     rb'\[DONE\]|message_stop|response\.completed|"(?:finish_reason|stop_reason|finishReason)"\s*:\s*"|"done"\s*:\s*true'
@@ -75,6 +75,14 @@ def delays(chunks: tuple[Chunk, ...], pace: float) -> Iterator[tuple[float, byte
     """Each chunk with the seconds after the answer's head at which it is due."""
     for chunk in chunks:
         yield chunk.ms * pace / 1000, chunk.data
+
+
+def named(path: str, upstream: Upstream | None) -> tuple[str | None, str]:
+    """The name of one of several upstreams at a path's beginning (``/@name/...``), and the rest."""
+    if path.startswith("/@") and isinstance(upstream, RoutedUpstream):
+        name, _, rest = path[2:].partition("/")
+        return name, "/" + rest
+    return None, path
 
 
 class Progress:
@@ -156,46 +164,16 @@ def readable(request: Request) -> Request:
     >>> readable(Request("POST", "/", (("content-encoding", "gzip"),), gzip.compress(b"{}"))).body
     b'{}'
     """
-    codings = [c.strip() for c in (header(request.headers, "content-encoding") or "").lower().split(",")]
-    body = request.body
-    if codings == [""]:
+    coding = header(request.headers, "content-encoding")
+    if not coding:
         return request
     try:
-        for coding in reversed(codings):
-            body = _decode(coding, body)
-    except (OSError, EOFError, ValueError, zlib.error):
+        body, found = decode_body(request.body, coding)
+    except MissingDependency:
         return request
-    headers = tuple(
-        (k, v) for k, v in request.headers if k.lower() not in ("content-encoding", "content-length")
+    if found == "body_was_plain":
+        return request
+    gone = ("content-encoding", "content-length")
+    return replace(
+        request, headers=tuple((k, v) for k, v in request.headers if k.lower() not in gone), body=body
     )
-    return replace(request, headers=headers, body=body)
-
-
-def _decode(coding: str, body: bytes) -> bytes:
-    if coding in ("gzip", "x-gzip"):
-        return gzip.decompress(body)
-    if coding == "deflate":
-        try:
-            return zlib.decompress(body)
-        except zlib.error:
-            return zlib.decompress(body, -zlib.MAX_WBITS)
-    if coding == "zstd":
-        import zstandard
-
-        try:
-            with zstandard.ZstdDecompressor().stream_reader(body, read_across_frames=True) as reader:
-                return reader.read()
-        except zstandard.ZstdError as error:
-            raise ValueError(str(error)) from None
-    if coding == "br":
-        try:
-            import brotli  # type: ignore[import-untyped, unused-ignore]
-        except ImportError:
-            raise ValueError("no brotli here") from None
-        try:
-            return bytes(brotli.decompress(body))
-        except brotli.error as error:
-            raise ValueError(str(error)) from None
-    if coding in ("", "identity"):
-        return body
-    raise ValueError(f"unknown coding {coding}")

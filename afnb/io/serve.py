@@ -94,6 +94,8 @@ class Session:
         self._tokens = 0
         self._diverged: Missed | None = None
         self._closed = False
+        self.address: str | None = None
+        """Path under which a loopback server of this session answers: no part of what the agent asks."""
 
     @property
     def mode(self) -> Mode:

@@ -94,6 +94,7 @@ class LoopbackServer:
             return self
         self._server = _Server(self)
         self._port = self._server.server_address[1]
+        self.session.address = f"/{self.token}"
         self._wake, waker = socket.socketpair()
         self._thread = threading.Thread(
             target=self._server.serve_until, args=(waker,), name=f"afnb-server-{self._port}", daemon=True

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from afnb.core.cassette import Chunk, Headers, Request, Response
 from afnb.errors import MissingDependency, ParameterError, UpstreamError
 from afnb.io.live import LiveUpstream, end_to_end
-from afnb.io.relay import Progress, Relay, delays, pace_of, pieces, readable
+from afnb.io.relay import Progress, Relay, delays, named, pace_of, pieces, readable
 from afnb.io.reply import AsyncReply, Upstream
 from afnb.io.serve import Forward, Serve, Session
 from afnb.io.upstream import RoutedUpstream, as_upstream
@@ -70,14 +70,18 @@ class Connection:
         headers: Headers = tuple(
             (k.decode("latin-1").lower(), v.decode("latin-1")) for k, v in request.headers.raw
         )
-        asked = readable(Request(request.method, request.url.raw_path.decode("latin-1"), headers, body))
-        turn = self.session.decide(asked)
-        return turn, self._who(request, turn.request) if isinstance(turn, Forward) else None
+        path = request.url.raw_path.decode("latin-1")
+        address = self.session.address
+        if address is not None and path.startswith(address + "/"):
+            path = path[len(address) :]
+        name, path = named(path, self.upstream)
+        turn = self.session.decide(readable(Request(request.method, path, headers, body)), name)
+        return turn, self._who(request, turn) if isinstance(turn, Forward) else None
 
-    def _who(self, request: Any, asked: Request) -> Upstream:
+    def _who(self, request: Any, forward: Forward) -> Upstream:
         """The upstream given, or without one the host that the client itself would have asked."""
         if isinstance(self.upstream, RoutedUpstream):
-            return self.upstream.route(None, asked)
+            return self.upstream.route(forward.upstream, forward.request)
         if self.upstream is not None:
             return self.upstream
         url = urlsplit(str(request.url))

@@ -20,6 +20,7 @@ from afnb.core.tape import Tape
 from afnb.errors import ParameterError, UpstreamError
 from afnb.io.reply import Reply, Upstream
 from afnb.io.serve import Session
+from afnb.io.server import LoopbackServer
 from afnb.io.transport import async_client, async_transport, client, http_module, transport
 from afnb.testing.provider import FakeProvider, Fault
 
@@ -402,6 +403,29 @@ def test_several_upstreams_are_told_apart_by_path() -> None:
         body = json.dumps({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "u"}]})
         assert "from anthropic" in http.post("/v1/messages", content=body).text
         assert "from openai" in http.post("/v1/chat/completions", content=body).text
+
+
+def test_the_server_s_base_url_may_be_given_to_a_client_of_the_transport() -> None:
+    """An agent that is given both uses both; its path is the same either way."""
+    session = Session(recorded(said("x"), said("y")), live=False)
+    asked = chat("u")
+    with (
+        LoopbackServer(session) as server,
+        client(session, module="httpx2", base_url=server.base_url) as http,
+    ):
+        assert http.post(asked.path, content=asked.body).json()["choices"][0]["message"]["content"] == "x"
+        other = http_module("httpx2").post(server.base_url + asked.path, content=asked.body, trust_env=False)
+        assert other.json()["choices"][0]["message"]["content"] == "y"
+    assert {exchange.request.path for exchange in session.cassette().exchanges} == {asked.path}
+
+
+def test_an_upstream_s_name_in_the_base_url_of_a_client() -> None:
+    session = Session()
+    both = {"one": [{"from": 1}], "two": [{"from": 2}]}
+    with client(session, both, module="httpx2", base_url="http://x.invalid/@two/v1") as http:
+        assert http.get("models").json() == {"from": 2}
+    exchange = session.cassette().exchanges[0]
+    assert (exchange.upstream, exchange.request.path) == ("two", "/v1/models")
 
 
 def test_the_call_made_by_a_stream_is_known_before_the_stream_has_ended() -> None:
