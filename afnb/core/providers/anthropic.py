@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from afnb.core import sse
 from afnb.core.cassette import Request, Response
 from afnb.core.jsonvalue import Json
 from afnb.core.providers.anthropic_stream import (
@@ -15,8 +16,8 @@ from afnb.core.providers.anthropic_stream import (
     finish_word,
     kind_of,
     new_call_id,
-    read_blocks,
     rewrite,
+    take_apart,
 )
 from afnb.core.providers.base import (
     Answer,
@@ -143,7 +144,7 @@ def replace_result(ask: Ask, index: int, value: Json) -> Request:
 def read(ask: Ask, response: Response) -> Answer | None:
     """The message of an answer, plain or streamed."""
     if framing(response) == "sse":
-        return _read_stream(response)
+        return read_events(sse.parse(response.body), complete=not response.incomplete)
     body = json_object(response.body)
     if body is None or not isinstance(body.get("content"), list) or body.get("type") == "error":
         return None
@@ -164,12 +165,13 @@ def _answer(message: Mapping[str, Any], complete: bool) -> Answer:
     )
 
 
-def _read_stream(response: Response) -> Answer | None:
-    stream = read_blocks(response)
+def read_events(events: Sequence[sse.Event], complete: bool = True) -> Answer | None:
+    """The message of a stream's events; None if nothing but an error is in it."""
+    stream = take_apart(events)
     if not stream.blocks and (stream.message is None or stream.error):
         return None
     message = {**(stream.message or {}), "content": [block.whole() for block in stream.blocks]}
-    answer = _answer(message, complete=ended(stream) and not response.incomplete)
+    answer = _answer(message, complete=ended(stream) and complete)
     return replace(answer, error=stream.error)
 
 

@@ -72,13 +72,8 @@ class Stream:
     stopped: bool = False
 
 
-def read_blocks(response: Response) -> Stream:
-    """Take a stream apart. Repeated starts, pings and unknown events are tolerated."""
-    return take_apart(sse.parse(response.body))
-
-
 def take_apart(events: Sequence[sse.Event]) -> Stream:
-    """Take the events of one answer apart."""
+    """Take the events of one answer apart. Repeated starts, pings and unknown events are tolerated."""
     stream = Stream()
     current: Block | None = None
     for event in events:
