@@ -37,6 +37,9 @@ Json = Any
 JsonOrMissing = Any
 PathParts = tuple[str | int, ...]
 
+PORTABLE_DEPTH = 127
+"""So many levels of arrays and objects every reader of JSON can be trusted with."""
+
 _DIGITS = 600  # int() and str() of more digits may be refused: Python's limit can be set as low as 640
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -109,7 +112,12 @@ def decoder(on_object: Callable[[list[tuple[str, Json]]], Json]) -> json.JSONDec
     )
 
 
-def loads(data: str | bytes) -> Json:
+def loads(
+    data: str | bytes,
+    *,
+    portable: bool = False,
+    on_object: Callable[[list[tuple[str, Json]]], Json] | None = None,
+) -> Json:
     """Read one JSON text.
 
     Integers are exact at any size, other numbers are correctly rounded doubles, the last of
@@ -119,6 +127,10 @@ def loads(data: str | bytes) -> Json:
     ----------
     data
         Text, or its UTF-8 bytes (no byte order mark).
+    portable
+        Refuse what other languages' readers refuse: half of a surrogate pair, more than 127 levels.
+    on_object
+        Makes each object from its pairs, repeated keys included; ``dict`` if None.
 
     Returns
     -------
@@ -155,13 +167,35 @@ def loads(data: str | bytes) -> Json:
     if text.startswith("\ufeff"):
         raise InputError("not JSON: it starts with a byte order mark; save it as UTF-8 without one", line=1)
     try:
-        return _DECODER.decode(text)
+        value = (_DECODER if on_object is None else decoder(on_object)).decode(text)
     except json.JSONDecodeError as error:
         raise InputError(
             f"not JSON: {error.msg} at line {error.lineno} column {error.colno}", line=error.lineno
         ) from None
     except RecursionError:
         raise InputError("JSON nested too deeply to read; expected at most a few hundred levels") from None
+    if portable:
+        _check_portable(value)
+    return value
+
+
+def _check_portable(value: Json) -> None:
+    level: list[Any] = [value]
+    for depth in range(PORTABLE_DEPTH + 1):
+        if depth == PORTABLE_DEPTH and any(isinstance(item, list | dict) for item in level):
+            raise InputError(f"JSON nested too deeply: more than {PORTABLE_DEPTH} levels")
+        inner: list[Any] = []
+        for item in level:
+            if isinstance(item, str):
+                if not item.isascii() and _SURROGATE.search(item):
+                    shown = dumps(item[:40])
+                    raise InputError(f"half of a surrogate pair in the text {shown}; expected whole pairs")
+            elif isinstance(item, list):
+                inner.extend(item)
+            elif isinstance(item, dict):
+                inner.extend(item)
+                inner.extend(item.values())
+        level = inner
 
 
 def dumps(value: Json) -> str:

@@ -99,6 +99,7 @@ class Run:
     stderr: str | None = None
     warnings: tuple[Warn, ...] = ()
     source: str | None = None
+    edges: tuple[tuple[int, int], ...] | None = None
 
     def __len__(self) -> int:
         return len(self.steps)

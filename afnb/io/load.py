@@ -16,6 +16,7 @@ from afnb.core.run import OUTCOMES, OutcomeLabel, Run
 from afnb.errors import InputError, ParameterError
 from afnb.io.files import PathLike
 from afnb.io.formats import cassette as cassette_format
+from afnb.io.formats import trace as trace_format
 from afnb.io.formats import vcr as vcr_format
 from afnb.io.formats.reading import read_json
 from afnb.io.formats.source import Found, Source, open_source
@@ -41,6 +42,7 @@ def _journal(source: Source) -> Found:
 FORMATS: tuple[Format, ...] = (
     Format("journal", "a journal of a recording", _journal, lambda s: read_journal(s.data, s.path)),
     Format("cassette", "a cassette (JSON)", cassette_format.detect, cassette_format.load),
+    Format("trace", "a trace (JSON)", trace_format.detect, trace_format.load),
     Format("vcr", "a VCR.py cassette (YAML)", vcr_format.detect, vcr_format.load),
 )
 """Every format, in the order in which they are asked."""
