@@ -2,8 +2,8 @@
 
 ::
 
-    file -> load -> Cassette | Run -> diff -> attribute / what_if -> Experiment | Attribution -> tables, cards, plots
-    (io)            (core)           (align)  (experiments over causal)  (values)                 (faces)
+    file -> load -> Cassette | Run -> diff -> attribute, what_if -> Experiment | Attribution -> faces
+            (io)    (core)            (align) (experiments, causal) (tables, cards)             (plot, cli)
 
 Everything here is loaded when it is first used: importing afnb loads none of pandas, pyarrow,
 matplotlib, ipywidgets, httpx or joblib.
@@ -39,10 +39,11 @@ _MODULES: dict[str, tuple[str, ...]] = {
     ),
     "afnb.experiments.agents": ("Command", "Function"),
     "afnb.experiments.attribute": ("attribute",),
+    "afnb.experiments.attribution": ("Attribution",),
     "afnb.experiments.budget": ("Budget",),
     "afnb.experiments.record": ("record",),
     "afnb.experiments.replaying": ("replay",),
-    "afnb.experiments.results": ("Attribution", "Experiment"),
+    "afnb.experiments.results": ("Experiment",),
     "afnb.experiments.what_if": ("what_if",),
     "afnb.io.load": ("load",),
     "afnb.io.simulated": ("SimulatedUpstream",),
@@ -88,10 +89,10 @@ if TYPE_CHECKING:
     from afnb.experiments.agents import Command as Command
     from afnb.experiments.agents import Function as Function
     from afnb.experiments.attribute import attribute as attribute
+    from afnb.experiments.attribution import Attribution as Attribution
     from afnb.experiments.budget import Budget as Budget
     from afnb.experiments.record import record as record
     from afnb.experiments.replaying import replay as replay
-    from afnb.experiments.results import Attribution as Attribution
     from afnb.experiments.results import Experiment as Experiment
     from afnb.experiments.what_if import what_if as what_if
     from afnb.io.load import load as load

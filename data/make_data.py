@@ -18,7 +18,8 @@ from afnb.core.steps import run_from_cassette
 from afnb.experiments.agents import Function
 from afnb.experiments.bundled import PAIRS, Pair
 from afnb.io.formats.cassette import write_cassette
-#T from afnb.io.formats.trace import write_trace
+
+# T from afnb.io.formats.trace import write_trace
 from afnb.io.serve import Session
 from afnb.io.simulated import SimulatedUpstream
 
@@ -93,8 +94,10 @@ def main() -> None:
             cassette, run = search(pair, name, wanted)
             cassette = replace(cassette, outcome=outcome)
             write_cassette(cassette, folder / f"{name}.json", overwrite=True)
-            #T write_trace(replace(run, outcome=outcome), folder / f"{name}.trace.json", overwrite=True)
-            print(f"{pair.name} {name}: seed {cassette.attrs['seed']}, {len(run)} steps, answer {run.answer!r}")
+            # T write_trace(replace(run, outcome=outcome), folder / f"{name}.trace.json", overwrite=True)
+            print(
+                f"{pair.name} {name}: seed {cassette.attrs['seed']}, {len(run)} steps, answer {run.answer!r}"
+            )
     for path in sorted(HERE.glob("*/*.json")):
         sums.append(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(HERE).as_posix()}")
     (HERE / "SHA256SUMS").write_text("\n".join(sums) + "\n", encoding="utf-8")

@@ -13,106 +13,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 from afnb.align.diff import Diff, diff
 from afnb.align.params import AlignParams
-from afnb.causal.candidates import candidates
-from afnb.causal.compile import Compiled, compile_arms
+from afnb.causal.compile import Compiled
 from afnb.causal.consensus import SequentialConsensus
 from afnb.causal.decision import Label, Rule, Verdict
-from afnb.causal.interventions import Graft, Resample
-from afnb.causal.minimise import Reduction, ddmin
 from afnb.causal.oracles import Converges, as_oracle
-from afnb.errors import ParameterError
+from afnb.experiments.attribution import Attribution
 from afnb.experiments.budget import Budget
-from afnb.experiments.prepare import Prepared, as_cassette, cassette_hash, prepare
+from afnb.experiments.prepare import as_cassette, cassette_hash, prepare
 from afnb.experiments.replay import ReplayResult
-from afnb.experiments.results import Attribution, Experiment
+from afnb.experiments.search import Search, drop_at, first_arm, graftable, looser
 from afnb.experiments.what_if import one_experiment
-
-SEARCH_ALPHA = 0.1
-SEARCH_REPLAYS = 30
-
-
-@dataclass
-class _Search:
-    """An attribution under way: what was asked so far, in order."""
-
-    ready: Prepared
-    diff: Diff
-    rule: Rule
-    search_rule: Rule
-    pairs: list[tuple[int, int]]
-    compiled: dict[tuple[int, ...], Compiled] = field(default_factory=dict)
-    asked: dict[tuple[int, ...], Experiment] = field(default_factory=dict)
-    experiments: list[Experiment] = field(default_factory=list)
-
-    def arms(self, subset: tuple[int, ...]) -> Compiled:
-        """Arms that graft the candidates with these numbers."""
-        if subset not in self.compiled:
-            ready = self.ready
-            self.compiled[subset] = compile_arms(
-                [Graft(self.pairs[i][0]) for i in subset],
-                ready.bad,
-                ready.good,
-                self.diff,
-                bad_run=ready.bad_run,
-                good_run=ready.good_run,
-            )
-        return self.compiled[subset]
-
-    def ask(self, subset: tuple[int, ...]) -> Verdict:
-        """Whether grafting this subset recovers; a question asked before is not asked again."""
-        if subset not in self.asked:
-            first = not self.asked
-            rule = self.rule if first else self.search_rule
-            experiment = one_experiment(
-                self.ready,
-                self.arms(subset),
-                rule,
-                purpose="precondition" if first else "search",
-                stage="search",
-            )
-            self.asked[subset] = experiment
-            self.experiments.append(experiment)
-        return self.asked[subset].decision.verdict
-
-    def minimise(self) -> Reduction:
-        """ddmin over the candidates."""
-        search = ddmin(len(self.pairs))
-        try:
-            subset = next(search)
-            while True:
-                subset = search.send(self.ask(subset))
-        except StopIteration as end:
-            reduction: Reduction = end.value
-            return reduction
-
-    def confirm(self, subset: tuple[int, ...]) -> list[Experiment]:
-        """Each step of the set against the set without it, on fresh replays, at alpha over their number."""
-        compiled = self.arms(subset)
-        rule = split(self.rule, len(compiled.steps))
-        found = []
-        for step in compiled.steps:
-            alone = len(compiled.steps) == 1
-            experiment = one_experiment(
-                self.ready,
-                compiled,
-                rule,
-                purpose="confirmation",
-                stage="confirmation",
-                without=None if alone else step,
-            )
-            found.append(experiment)
-            self.experiments.append(experiment)
-        return found
-
-
-def split(rule: Rule, tests: int) -> Rule:
-    """The rule for each of several tests whose joint error is to stay the rule's own."""
-    return rule.split(tests) if isinstance(rule, SequentialConsensus) else rule
 
 
 def attribute(
@@ -205,56 +119,13 @@ def attribute(
         watch=[on_replay] if on_replay is not None else [],
     )
     search_rule = looser(rule)
-    search = _Search(ready, found, rule, search_rule, pairs)
+    search = Search(ready, found, rule, search_rule, pairs)
     try:
         if not pairs:
             return resampled(search, plan, started)
         return searched(search, origin, dropped, started)
     finally:
         ready.progress.close()
-
-
-def looser(rule: Rule) -> Rule:
-    """The rule of the search: the same kind at alpha 0.1 with at most 30 replays."""
-    if not isinstance(rule, SequentialConsensus):
-        return rule
-    return SequentialConsensus(
-        alpha=max(rule.alpha, SEARCH_ALPHA),
-        min_effect=rule.min_effect,
-        max_replays=min(rule.max_replays, SEARCH_REPLAYS),
-        timeout_is_failure=rule.timeout_is_failure,
-    )
-
-
-def graftable(bad: Any, good: Any, found: Diff) -> tuple[list[tuple[int, int]], list[str]]:
-    """Candidates that can be grafted and would change something, and why the others can't."""
-    if not found.comparable:
-        return [], []
-    pairs, dropped = [], []
-    for pair in candidates(found):
-        try:
-            compiled = compile_arms(Graft(pair[0]), bad, good, found)
-        except ParameterError as error:
-            dropped.append(f"step {pair[0]} is no candidate: {error}")
-            continue
-        if compiled.unchanged:
-            dropped.append(f"step {pair[0]} is no candidate: both runs recorded the same there")
-        else:
-            pairs.append(pair)
-    return pairs, dropped
-
-
-def first_arm(bad: Any, good: Any, found: Diff, pairs: list[tuple[int, int]]) -> Compiled | None:
-    """Arms of the first experiment: all candidates grafted, or the forking answer asked again; else None."""
-    if pairs:
-        return compile_arms([Graft(step) for step, _ in pairs], bad, good, found)
-    if not found.comparable or found.fork is None or found.fork_step_observed is None:
-        return None
-    steps = found.bad.steps
-    for step in range(min(found.fork_step_observed, len(steps) - 1), -1, -1):
-        if steps[step].kind == "llm":
-            return compile_arms(Resample(step), bad)
-    return None
 
 
 def without_replays(
@@ -266,7 +137,10 @@ def without_replays(
     elif found.fork is None:
         kind, reason = "no_candidates", "the two runs do not part, so there is no step to change"
     else:
-        kind, reason = "static", "the runs part where only one of them has a step, and no answer can be asked again"
+        kind, reason = (
+            "static",
+            "the runs part where only one of them has a step, and no answer can be asked again",
+        )
     return make(
         found,
         bad,
@@ -281,7 +155,7 @@ def without_replays(
     )
 
 
-def resampled(search: _Search, plan: Compiled, started: float) -> Attribution:
+def resampled(search: Search, plan: Compiled, started: float) -> Attribution:
     """A fork that only one run has a step for: ask for that answer again, against the recorded one."""
     experiment = one_experiment(search.ready, plan, search.rule, purpose="confirmation", stage="confirmation")
     search.experiments.append(experiment)
@@ -300,7 +174,7 @@ def resampled(search: _Search, plan: Compiled, started: float) -> Attribution:
     )
 
 
-def searched(search: _Search, origin: bool, dropped: list[str], started: float) -> Attribution:
+def searched(search: Search, origin: bool, dropped: list[str], started: float) -> Attribution:
     """Precondition, search and confirmation."""
     reduction = search.minimise()
     if reduction.kind != "minimized" or reduction.subset is None:
@@ -350,23 +224,8 @@ def searched(search: _Search, origin: bool, dropped: list[str], started: float) 
     )
 
 
-def drop_at(search: _Search, steps: tuple[int, ...]) -> tuple[bool, list[str]]:
-    """Whether asking for each step's answer again recovers the run more often than the recorded one does."""
-    ready, notes, every = search.ready, [], True
-    for step in steps:
-        if ready.bad_run.steps[step].kind != "llm":
-            notes.append(f"step {step} is no model answer, so no drop of the recovery rate can be measured there")
-            every = False
-            continue
-        arms = compile_arms(Resample(step), ready.bad, bad_run=ready.bad_run)
-        experiment = one_experiment(ready, arms, split(search.rule, len(steps)), purpose="origin", stage="origin")
-        search.experiments.append(experiment)
-        every = every and experiment.verdict == "recovered" and experiment.label == "verified"
-    return every, notes
-
-
 def conclude(
-    search: _Search,
+    search: Search,
     *,
     verdict: Verdict,
     label: Label,
@@ -409,7 +268,9 @@ def conclude(
     )
 
 
-def make(found: Diff, bad: Any, good: Any, *, origination: tuple[int, ...] = (), **fields: Any) -> Attribution:
+def make(
+    found: Diff, bad: Any, good: Any, *, origination: tuple[int, ...] = (), **fields: Any
+) -> Attribution:
     """An ``Attribution`` with what is known of the two runs filled in."""
     fork = found.fork_step_observed if found.comparable and found.fork is not None else None
     steps = len(found.bad.steps)

@@ -56,8 +56,15 @@ class Budget:
             value = getattr(self, item.name)
             if value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
-                raise ParameterError(f"Budget({item.name}={value!r}): a limit is a number of at least 0, or None")
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, (int, float))
+                or not math.isfinite(value)
+                or value < 0
+            ):
+                raise ParameterError(
+                    f"Budget({item.name}={value!r}): a limit is a number of at least 0, or None"
+                )
         if self.dollars is not None and not self.prices:
             raise ParameterError(
                 "Budget(dollars=...) needs prices={model: (dollars per million input tokens, "

@@ -94,7 +94,11 @@ class ToolLoop:
         blocks = answer["content"]
         messages.append({"role": "assistant", "content": blocks})
         results = [
-            {"type": "tool_result", "tool_use_id": b["id"], "content": dumps(self._run_tool(b["name"], b["input"]))}
+            {
+                "type": "tool_result",
+                "tool_use_id": b["id"],
+                "content": dumps(self._run_tool(b["name"], b["input"])),
+            }
             for b in blocks
             if b["type"] == "tool_use"
         ]
@@ -141,13 +145,21 @@ def refund_model(talk: Conversation, rng: random.Random) -> Any:
         return _say("Now the customer's history, to rule out abuse.", "customer_history", order="8841")
     policy = talk.result_of("refund_policy")
     if policy is None:
-        right = _say("A headset is an electronic device: its policy decides.", "refund_policy", category="electronics")
-        wrong = _say("Headsets count as small extras, so look there.", "refund_policy", category="accessories")
+        right = _say(
+            "A headset is an electronic device: its policy decides.", "refund_policy", category="electronics"
+        )
+        wrong = _say(
+            "Headsets count as small extras, so look there.", "refund_policy", category="accessories"
+        )
         return Mix([(0.85, right), (0.15, wrong)])
     if talk.called("issue_refund"):
-        return "Refund of $129.00 issued for order 8841; the customer has been told."
-    pay = _say("Delivered 12 days ago, within the window: pay it back.", "issue_refund", order="8841", amount=129.0)
-    decline = "Declined: order 8841 is outside its return window, no refund is due."
+        ending = rng.choice(["the customer has been told", "Dana will see it in three days", "ticket closed"])
+        return f"Refund of $129.00 issued for order 8841; {ending}."
+    pay = _say(
+        "Delivered 12 days ago, within the window: pay it back.", "issue_refund", order="8841", amount=129.0
+    )
+    ending = rng.choice(["no refund is due", "nothing can be paid back", "the customer keeps the headset"])
+    decline = f"Declined: order 8841 is outside its return window, {ending}."
     within = policy["return_window_days"] >= ORDER["days_since_delivery"]
     return Mix([(0.97, pay), (0.03, decline)]) if within else Mix([(0.97, decline), (0.03, pay)])
 
@@ -202,7 +214,7 @@ def trip_model(talk: Conversation, rng: random.Random) -> Any:
 
 def trip_right(run: Run) -> bool:
     """Whether date and currency are right."""
-    return run.answer == "Booked for 13 October, charged in CHF."
+    return bool(run.answer == "Booked for 13 October, charged in CHF.")
 
 
 # -- report: no cause ----------------------------------------------------------------------------
@@ -234,9 +246,11 @@ def report_model(talk: Conversation, rng: random.Random) -> Any:
 
 def report_answer(talk: Conversation) -> Mix:
     """The final text; a hint to quote the newest figure helps a little, the search phrase not at all."""
-    right = 0.35 if talk.says("quote the newest figure") else 0.04
+    right = 0.45 if talk.says("quote the newest figure") else 0.1
     good = "The region has 4.2 million inhabitants."
-    return Mix([(right, good), (1 - right, "Roughly 3.9 million persons were resident, according to an atlas.")])
+    return Mix(
+        [(right, good), (1 - right, "Roughly 3.9 million persons were resident, according to an atlas.")]
+    )
 
 
 def report_right(run: Run) -> bool:

@@ -14,9 +14,9 @@ from afnb.core.cassette import Cassette
 from afnb.errors import InputError, ParameterError
 from afnb.experiments.agents import Function
 from afnb.experiments.attribute import attribute
-from afnb.experiments.budget import Budget
+from afnb.experiments.attribution import Attribution
 from afnb.experiments.bundled import PAIRS, Pair
-from afnb.experiments.results import Attribution, Experiment
+from afnb.experiments.results import Experiment
 from afnb.experiments.what_if import what_if
 from afnb.io.load import load
 from afnb.io.simulated import SimulatedUpstream
@@ -104,7 +104,7 @@ class Demo:
 
 def run_demo(
     n_jobs: int = 2,
-    seed: int = 0,
+    seed: int = 1,
     latency_s: float = 0.0,
     progress: bool | None = None,
     on_replay: Callable[[ReplayResult, str], None] | None = None,
@@ -148,7 +148,6 @@ def run_demo(
         upstream=report.upstream(latency_s),
         oracle=report.oracle,
         allow_tools=report.tools,
-        budget=Budget(live_calls=60),
         n_jobs=n_jobs,
         seed=seed,
         progress=progress,

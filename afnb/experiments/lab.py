@@ -102,7 +102,7 @@ class Lab:
                         continue
                     self._kept[stage, result.role, arms[result.role][2]][result.index] = result
                     feed(state, result)
-        results = []
+        results: list[ReplayResult] = []
         for role, _arm, digest in arms.values():
             results.extend(self._kept.get((stage, role, digest), {}).values())
         results.extend(stopped)
@@ -124,7 +124,9 @@ def feed(state: RuleState, result: ReplayResult) -> None:
     state.feed("patch" if result.role == "patch" else "control", result.index, outcome, result.reason or "")
 
 
-def self_check(setting: Setting, seed: int, converges: Callable[[ReplayResult], bool] | None = None) -> Fidelity:
+def self_check(
+    setting: Setting, seed: int, converges: Callable[[ReplayResult], bool] | None = None
+) -> Fidelity:
     """Replay the recording unpatched from its tape alone, and say whether the agent did the same again.
 
     Raises
@@ -145,7 +147,9 @@ def self_check(setting: Setting, seed: int, converges: Callable[[ReplayResult], 
     if result.reason == "timeout":
         reason = result.detail or "the agent timed out"
     elif report.missed:
-        reason = report.first_miss.reason if report.first_miss else f"{report.missed} requests are not on the tape"
+        reason = (
+            report.first_miss.reason if report.first_miss else f"{report.missed} requests are not on the tape"
+        )
     elif report.served < recorded:
         reason = f"the agent asked for {report.served} of {recorded} recorded exchanges"
     elif not same:
@@ -177,5 +181,9 @@ def nothing_served(setting: Setting, result: ReplayResult) -> str:
             hint = f"it ended first: {result.detail}"
     else:
         miss = report.first_miss
-        hint = f"its first request was not on the tape: {miss.reason}" if miss else "none of its requests matched"
+        hint = (
+            f"its first request was not on the tape: {miss.reason}"
+            if miss
+            else "none of its requests matched"
+        )
     return f"the agent replayed 0 of {len(recording.exchanges)} exchanges of {recording.id}; {hint}"

@@ -58,7 +58,9 @@ class Preflight(Shown):
             )
         )
         tone = Badge("stops here", "bad") if self.blocked else Badge("may start", "good")
-        table = Table(("tool", "calls recorded", "offered", "in a replay"), rows, "tools that the recording names")
+        table = Table(
+            ("tool", "calls recorded", "offered", "in a replay"), rows, "tools that the recording names"
+        )
         following = (f"allow_tools={list(self.blocked)!r}",) if self.blocked else ()
         return Page(f"Before replaying {self.recording}", tone, (facts, table), following)
 
@@ -81,7 +83,9 @@ def preflight(recordings: Sequence[tuple[Cassette, Run]], arm: Arm, allow_tools:
         ``allow_tools`` is one text instead of several names.
     """
     if isinstance(allow_tools, str):
-        raise ParameterError(f"allow_tools={allow_tools!r}: give a list of tool names, e.g. [{allow_tools!r}]")
+        raise ParameterError(
+            f"allow_tools={allow_tools!r}: give a list of tool names, e.g. [{allow_tools!r}]"
+        )
     allowed = frozenset(allow_tools)
     calls: dict[str, int] = {}
     wrapped: dict[str, str] = {}
@@ -133,6 +137,6 @@ def require_allowed(check: Preflight) -> None:
     names = ", ".join(check.blocked)
     flags = " ".join(f"--allow-tools {name}" for name in check.blocked)
     raise ParameterError(
-        f"replaying {check.recording} would run these tools of the agent again: {names}; if that is safe, allow them "
-        f"by name: allow_tools={list(check.blocked)!r} (command line: {flags})"
+        f"replaying {check.recording} would run these tools of the agent again: {names}; if that is safe, "
+        f"allow them by name: allow_tools={list(check.blocked)!r} (command line: {flags})"
     )

@@ -171,7 +171,15 @@ def make_setting(
 
 
 def finish(
-    ready: Prepared, trial: Trial, rule: Rule, *, title: str, purpose: str, texts: tuple[str, ...], steps: tuple[int, ...], also: tuple[int, ...] = ()
+    ready: Prepared,
+    trial: Trial,
+    rule: Rule,
+    *,
+    title: str,
+    purpose: str,
+    texts: tuple[str, ...],
+    steps: tuple[int, ...],
+    also: tuple[int, ...] = (),
 ) -> Experiment:
     """Make the ``Experiment`` of a trial; verdict and label are held back where replays cannot carry them."""
     decision = trial.decision
@@ -233,7 +241,11 @@ def warnings_of(trial: Trial) -> tuple[str, ...]:
     found = []
     used = {(c.arm, c.index) for c in trial.decision.consumed}
     for role, name in (("patch", "patched"), ("control", "control")):
-        digests = [r.tail_digest for r in trial.results if r.role == role and (role, r.index) in used and not r.reason]
+        digests = [
+            r.tail_digest
+            for r in trial.results
+            if r.role == role and (role, r.index) in used and not r.reason
+        ]
         if len(digests) > 1 and len(set(digests)) == 1:
             found.append(deterministic_tail(name, len(digests)))
     return tuple(found)

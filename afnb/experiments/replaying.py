@@ -39,7 +39,12 @@ class Replay(Shown):
     def faithful(self) -> bool:
         """Everything recorded was asked for, nothing missed, and the answer is the recorded one."""
         report = self.report
-        return report.missed == 0 and report.live == 0 and report.served >= self.recorded > 0 and self.same_answer
+        return (
+            report.missed == 0
+            and report.live == 0
+            and report.served >= self.recorded > 0
+            and self.same_answer
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The versioned machine form."""
@@ -135,5 +140,11 @@ def replay(
     run = run_from_cassette(again)
     same = run.answer == run_from_cassette(cassette).answer
     return Replay(
-        cassette.id, len(cassette.exchanges), session.report(), outcome, again, finished_run(run, outcome), same
+        cassette.id,
+        len(cassette.exchanges),
+        session.report(),
+        outcome,
+        again,
+        finished_run(run, outcome),
+        same,
     )

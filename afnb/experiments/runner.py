@@ -40,7 +40,9 @@ class Runner:
 
     def __init__(self, setting: Setting, meter: Meter, n_jobs: int = 4, backend: str = "threading") -> None:
         if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs < 1:
-            raise ParameterError(f"n_jobs={n_jobs!r}: it is the number of replays at a time, a whole number from 1")
+            raise ParameterError(
+                f"n_jobs={n_jobs!r}: it is the number of replays at a time, a whole number from 1"
+            )
         self.setting = setting
         self.meter = meter
         self.n_jobs = n_jobs
@@ -122,6 +124,7 @@ class RemoteTask:
         self.allowance = allowance
 
     def __call__(self, job: Job) -> ReplayResult:
+        """Run one replay with what is left of the budget."""
         meter = Meter(Budget(live_calls=self.allowance))
         stop = threading.Event()
         return run_replay(self.setting, job, gate=make_gate(meter, stop), stop=stop)

@@ -109,7 +109,7 @@ def what_if(
     reference = None if good is None else as_cassette(good, "good")
     if oracle is None:
         raise ParameterError(
-            "what_if needs an oracle, e.g. oracle=afnb.Outcome(lambda run: 'refund issued' in str(run.answer)); "
+            "what_if needs an oracle, e.g. oracle=afnb.Outcome(lambda run: 'issued' in str(run.answer)); "
             "likeness to a good run is afnb.Converges(good)"
         )
     alignment = None if reference is None else diff(cassette, reference, params or AlignParams())

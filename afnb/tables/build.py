@@ -72,7 +72,9 @@ def build(name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     arrays = []
     for field in target:
         if pa.types.is_dictionary(field.type):
-            arrays.append(pa.array(data[field.name], type=field.type.value_type).dictionary_encode().cast(field.type))
+            arrays.append(
+                pa.array(data[field.name], type=field.type.value_type).dictionary_encode().cast(field.type)
+            )
         else:
             arrays.append(pa.array(data[field.name], type=field.type))
     return pa.Table.from_arrays(arrays, schema=target)

@@ -127,7 +127,11 @@ _STEP = (
     _c("step", "int!", "index in the run"),
     _c("kind", "cat!", "llm, tool, agent or other"),
     _c("name", "text!", "role or tool"),
-    _c("exchange", "int", "cassette exchange that holds the answer; null for a tool step seen only in messages"),
+    _c(
+        "exchange",
+        "int",
+        "cassette exchange that holds the answer; null for a tool step seen only in messages",
+    ),
     _c("result_exchange", "int", "exchange whose request first carried the tool's result"),
     _c("seq", "u64", "event-log position of the intent"),
     _c("parent_idx", "int", "enclosing step"),

@@ -119,9 +119,9 @@ def test_the_same_agent_as_a_function(recorded: tuple[Sdk, Path, Path], monkeypa
         module = __import__(sdk.script.removesuffix(".py"))
         with ctx.http_client("httpx2") as http:
             if sdk.name == "openai":
-                client = module.OpenAI(api_key=KEY, http_client=http, max_retries=0, base_url=f"{ctx.base_url}/v1")
+                client = module.OpenAI(api_key=KEY, http_client=http, max_retries=0)
             else:
-                client = module.Anthropic(api_key=KEY, http_client=http, max_retries=0, base_url=ctx.base_url)
+                client = module.Anthropic(api_key=KEY, http_client=http, max_retries=0)
             return str(module.run(client))
 
     with FakeProvider(refund_model, seed=3000) as provider:

@@ -29,5 +29,7 @@ def test_environment_equals_pyproject(root: Path) -> None:
     conda = {k: v for k, v in bounds(plain).items() if k not in NOT_FROM_PYPROJECT}
     wanted = bounds(project["dependencies"] + project["optional-dependencies"]["notebooks"])
     assert conda == wanted
-    assert bounds([line for line in plain if line.startswith("python")])["python"] == project["requires-python"]
+    assert (
+        bounds([line for line in plain if line.startswith("python")])["python"] == project["requires-python"]
+    )
     assert {"pip": ["-e ."]} in environment["dependencies"]

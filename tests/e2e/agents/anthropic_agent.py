@@ -1,4 +1,4 @@
-"""A real agent on the anthropic SDK: a tool loop over streamed messages; ANTHROPIC_BASE_URL names its provider."""
+"""A real agent on the anthropic SDK: a tool loop over streamed messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ def run(client: Any) -> str:
     tools = [{"name": name, "input_schema": {"type": "object", "properties": {}}} for name in TOOLS]
     for _ in range(10):
         with client.messages.stream(
-            model="claude-test", max_tokens=500, system="You are a support agent.", messages=messages, tools=tools
+            model="claude-test",
+            max_tokens=500,
+            system="You are a support agent.",
+            messages=messages,
+            tools=tools,
         ) as stream:
             answer = stream.get_final_message()
         blocks = [
@@ -31,7 +35,8 @@ def run(client: Any) -> str:
         if not calls:
             return "".join(block.text for block in answer.content if block.type == "text")
         results = [
-            {"type": "tool_result", "tool_use_id": c.id, "content": json.dumps(TOOLS[c.name](**c.input))} for c in calls
+            {"type": "tool_result", "tool_use_id": c.id, "content": json.dumps(TOOLS[c.name](**c.input))}
+            for c in calls
         ]
         messages.append({"role": "user", "content": results})
     return "gave up"

@@ -13,7 +13,10 @@ from tools import TASK, TOOLS
 
 
 def run(client: Any, stream: bool = False) -> str:
-    messages: list[Any] = [{"role": "system", "content": "You are a support agent."}, {"role": "user", "content": TASK}]
+    messages: list[Any] = [
+        {"role": "system", "content": "You are a support agent."},
+        {"role": "user", "content": TASK},
+    ]
     tools = [
         {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}}
         for name in TOOLS

@@ -14,7 +14,10 @@ def customer_history(order: str) -> dict[str, Any]:
 
 
 def refund_policy(category: str) -> dict[str, Any]:
-    return {"category": category, "return_window_days": {"electronics": 30, "accessories": 7}.get(category, 14)}
+    return {
+        "category": category,
+        "return_window_days": {"electronics": 30, "accessories": 7}.get(category, 14),
+    }
 
 
 def issue_refund(order: str, amount: float) -> dict[str, Any]:
