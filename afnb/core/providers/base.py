@@ -243,11 +243,12 @@ def error_text(value: Json) -> str | None:
         inner = value.get("error")
         if isinstance(inner, dict | str) and inner:
             return error_text(inner)
-        kind = next((value[k] for k in ("type", "status", "code") if isinstance(value.get(k), str)), None)
+        kinds = (value.get(key) for key in ("type", "status", "code"))
+        kind = next((k for k in kinds if isinstance(k, str) and k not in ("", "error")), None)
         message = text_or_none(value.get("message"))
         if message is None:
             return kind
-        return f"{kind}: {message}" if kind and kind != "error" else message
+        return f"{kind}: {message}" if kind else message
     return value if isinstance(value, str) and value else None
 
 

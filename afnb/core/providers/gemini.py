@@ -242,7 +242,8 @@ def _rewritten(chunks: Sequence[Json], new: New) -> list[tuple[int | None, Json]
     due = _Due(new)
     for index, chunk in enumerate(chunks):
         candidate = _candidate(chunk)
-        if obj(chunk).get("error"):
+        blocked = obj(obj(chunk).get("promptFeedback")).get("blockReason") is not None
+        if obj(chunk).get("error") or (candidate is None and blocked):
             continue
         if candidate is None:
             out.append((index, chunk))
@@ -258,7 +259,8 @@ def _rewritten(chunks: Sequence[Json], new: New) -> list[tuple[int | None, Json]
         same = len(kept) == len(parts) and all(a is b for a, b in zip(kept, parts, strict=True))
         out.append((index, chunk if same and word == finish else _changed(obj(chunk), candidate, kept, word)))
     if not due.finished:
-        template = obj(next((c for c in chunks if _candidate(c) is not None), None))
+        holding = [c for c in chunks if _candidate(c) is not None]
+        template = obj((holding or [c for c in chunks if isinstance(c, dict) and not c.get("error")])[0])
         candidate = _candidate(template) or {}
         out.append((None, _changed(template, candidate, due.rest(), finish_word(None, new))))
     return out
