@@ -189,11 +189,10 @@ def attribution_sentence(
             return f"{claim} Serving the recorded answer lowers the rate, which a repair alone does not show."
         return f"{claim} {REPAIR_NOTE}"
     if label == "verified" and verdict == "not_recovered":
-        less = (
-            "" if rule is None or rule.refutes_below is None else f" by {points(rule.refutes_below)} or more"
-        )
+        least = None if rule is None else rule.refutes_below
+        less = "the smallest effect asked about" if least is None else points(least)
         return (
-            f"Changing all of the candidate steps together does not raise the recovery rate{less}{bound}. "
+            f"Changing all candidate steps together raises the recovery rate by less than {less}{bound}. "
             "A smaller effect is not excluded."
         )
     return f"The replays do not decide; reason: {reason.rstrip('.')}."

@@ -28,15 +28,16 @@ MAJORITY = decide([R, R], [], MajorityConsensus())
 
 def test_a_verified_cause():
     assert sentences.experiment_sentence(CAUSE, [7]) == (
-        "With everything before step 7 as recorded and everything after it re-run, changing this answer made the "
-        "run recover more often (3 of 3 against 0 of 3). Chance of saying so if it made no difference: at most 5 %."
+        "With everything before step 7 as recorded and everything after it re-run, changing this answer made "
+        "the run recover more often (3 of 3 against 0 of 3). Chance of saying so if it made no difference: at "
+        "most 5 %."
     )
 
 
 def test_a_verified_non_cause_is_not_called_innocent():
     assert sentences.experiment_sentence(NO_CAUSE, [7]) == (
-        "With everything before step 7 as recorded and everything after it re-run, changing this answer raises the "
-        "recovery rate by less than 50 points (error at most 5 %). A smaller effect is not excluded."
+        "With everything before step 7 as recorded and everything after it re-run, changing this answer "
+        "raises the recovery rate by less than 50 points (error at most 5 %). A smaller effect is not excluded."
     )
 
 
@@ -55,13 +56,13 @@ def test_a_majority_shows_nothing_and_says_so():
 def test_several_steps_and_a_confirmation():
     both = sentences.experiment_sentence(CAUSE, [3, 7])
     assert both.startswith(
-        "With everything before step 3 as recorded and everything after step 7 re-run, changing these answers "
-        "(steps 3 and 7) made"
+        "With everything before step 3 as recorded and everything after step 7 re-run, changing these "
+        "answers (steps 3 and 7) made"
     )
     one = sentences.experiment_sentence(CAUSE, [7], also=[3, 9])
     assert one.startswith(
-        "With everything before step 3 as recorded, everything after step 9 re-run and steps 3 and 9 changed in "
-        "both arms, changing this answer (step 7) made"
+        "With everything before step 3 as recorded, everything after step 9 re-run and steps 3 and 9 changed "
+        "in both arms, changing this answer (step 7) made"
     )
 
 
