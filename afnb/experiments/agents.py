@@ -7,6 +7,7 @@ a function gets a context whose clients, transport and base URL all lead there.
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -170,8 +171,8 @@ class Command:
         )
 
     def describe(self) -> str:
-        """``command:`` and the command."""
-        return "command: " + " ".join(str(part) for part in self.argv)
+        """``command:`` and the command, with the values of options such as ``--api-key`` masked."""
+        return "command: " + " ".join(_without_secrets(self.argv))
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +298,25 @@ def _of_process(done: ProcessResult) -> AgentResult:
     else:
         status = done.status
     return AgentResult(status, None, done.exit_status, done.stdout, done.stderr, error, done.wall_s)
+
+
+_SECRET_OPTION = re.compile(
+    r"(?i)^(-{1,2}[\w-]*(?:key|token|secret|password|passwd|credential)[\w-]*)(=.*)?$"
+)
+
+
+def _without_secrets(argv: Sequence[object]) -> list[str]:
+    """The parts of a command, what follows an option that names a secret left out."""
+    shown: list[str] = []
+    hide = False
+    for part in map(str, argv):
+        option = _SECRET_OPTION.match(part)
+        if option is None:
+            shown.append("***" if hide and not part.startswith("-") else part)
+        else:
+            shown.append(option[1] + ("=***" if option[2] else ""))
+        hide = option is not None and option[2] is None
+    return shown
 
 
 def _last_words(stderr: str | None) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import urllib.request
+import warnings
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -76,7 +78,14 @@ class AgentContext:
         """Origin of a loopback server, started at the first use, for clients that take only a URL.
 
         Add what the SDK expects after the origin: ``ctx.base_url + "/v1"`` for OpenAI.
+
+        Warns
+        -----
+        RuntimeWarning
+            The environment names a proxy and does not except 127.0.0.1 from it (``NO_PROXY``), so that a
+            client that trusts the environment would not arrive here.
         """
+        _warn_of_proxies()
         with self._lock:
             if self._closed:
                 raise AgentError("the run of this context has ended; no new server is started for it")
@@ -108,3 +117,14 @@ class AgentContext:
         with self._lock:
             kept.append(made)
         return made
+
+
+def _warn_of_proxies() -> None:
+    proxies = urllib.request.getproxies_environment()
+    if ("http" in proxies or "all" in proxies) and not urllib.request.proxy_bypass("127.0.0.1"):
+        warnings.warn(
+            "HTTP_PROXY is set and NO_PROXY does not name 127.0.0.1, so requests to base_url may go to the "
+            "proxy; use the context's http_client(), or add 127.0.0.1 to NO_PROXY",
+            RuntimeWarning,
+            stacklevel=3,
+        )

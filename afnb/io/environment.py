@@ -11,7 +11,6 @@ KNOWN_BASE_URLS: Mapping[str, str] = {
     "ANTHROPIC_API_BASE": "",
     "ANTHROPIC_BASE_URL": "",
     "AZURE_OPENAI_ENDPOINT": "",
-    "GEMINI_API_BASE": "",
     "GOOGLE_GEMINI_BASE_URL": "",
     "MISTRAL_API_BASE": "/v1",
     "MISTRAL_BASE_URL": "/v1",

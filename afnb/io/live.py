@@ -196,7 +196,7 @@ class LiveUpstream(Upstream):
             if attempt < self.retries:
                 time.sleep(0.1 * 4**attempt)
         raise UpstreamError(
-            f"{request.method} {self._origin}{request.path.partition('?')[0]} got no answer "
+            f"{request.method} {self._origin}{_plain(request.path)} got no answer "
             f"({_words(fault)}); check that the provider is up and that the upstream is right"
         ) from None
 
@@ -220,7 +220,7 @@ class LiveUpstream(Upstream):
                 extensions={"timeout": timeout.as_dict()},
             )
         except httpx.InvalidURL as error:
-            raise UpstreamError(f"{base + path!r} cannot be asked: {error}") from None
+            raise UpstreamError(f"{base + _plain(path)!r} cannot be asked: {error}") from None
 
     def _follow(self, client: httpx.Client, raw: httpx.Response) -> httpx.Response:
         for _ in range(MAX_REDIRECTS):
@@ -301,5 +301,14 @@ def _octets(text: str) -> bytes:
         return text.encode("utf-8")
 
 
+def _plain(path: str) -> str:
+    """The path without its query, which may hold a key."""
+    return path.partition("?")[0]
+
+
 def _words(error: Exception) -> str:
+    import httpx
+
+    if isinstance(error, httpx.LocalProtocolError):  # its text quotes the header, which may be a credential
+        return "LocalProtocolError: a header of the request cannot be sent"
     return f"{type(error).__name__}: {error}".rstrip(": ")

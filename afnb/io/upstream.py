@@ -80,7 +80,8 @@ class ScriptedUpstream(Upstream):
         if position >= len(self.answers):
             raise UpstreamError(
                 f"the scripted upstream has {len(self.answers)} answers and was asked for one more: "
-                f"{request.method} {request.path}; add an answer or let the tape answer further"
+                f"{request.method} {request.path.partition('?')[0]}; add an answer, or let the tape answer "
+                "further"
             )
         return answer_of(request, self.answers[position], derive_seed("scripted", position))
 

@@ -126,6 +126,14 @@ class TestCommand:
         with pytest.raises(ParameterError):
             Command(**options)
 
+    def test_its_description_shows_no_secret(self) -> None:
+        agent = Command(
+            ["x", "--api-key", "s1", "--token=s2", "-v", "--keyboard", "-q", "plain", "--password", "s3"]
+        )
+        assert (
+            agent.describe() == "command: x --api-key *** --token=*** -v --keyboard -q plain --password ***"
+        )
+
     def test_its_fingerprint_changes_with_what_it_runs(self, tmp_path: Path) -> None:
         script = tmp_path / "agent.py"
         script.write_text("print(1)")
@@ -265,6 +273,17 @@ class TestFunction:
         run(Function(kept.append), always)
         with pytest.raises(AgentError, match="has ended"):
             _ = kept[0].base_url
+
+    def test_a_proxy_in_front_of_the_base_url_is_a_warning(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.setenv("no_proxy", "localhost")
+        ctx = AgentContext(Session(), as_upstream(always), seed=0, workdir=Path("/tmp"))
+        with pytest.warns(RuntimeWarning, match="NO_PROXY does not name 127.0.0.1"):
+            _ = ctx.base_url
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        _ = ctx.base_url
+        ctx.close()
 
     def test_no_thread_and_no_file_is_left(self) -> None:
         def agent(ctx: AgentContext) -> Any:

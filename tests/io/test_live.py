@@ -286,3 +286,17 @@ def test_threads_share_one_upstream() -> None:
         for thread in threads:
             thread.join()
     assert all(b"number-%d-" % i in answers[i] for i in range(32))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Request("POST", "/v1/messages?key=SECRET", (("authorization", "Bearer SECRET\nx"),), BODY),
+        Request("POST", "/v1/\x00messages?key=SECRET", (), BODY),
+        Request("SECR ET", "/v1/messages?key=SECRET", (("x", "\x00SECRET"),), BODY),
+    ],
+)
+def test_no_error_quotes_a_credential(asked: Request) -> None:
+    with FakeProvider(hello) as provider, pytest.raises(UpstreamError) as caught:
+        LiveUpstream(provider.url).answer(asked)
+    assert "SECRET" not in str(caught.value)
