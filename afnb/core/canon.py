@@ -17,11 +17,11 @@ import hashlib
 import json
 import marshal
 import re
-from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from afnb.core.canonwalk import IGNORED, JSON_TEXT, CanonicalWalk, Settings, drop_paths
+from afnb.core.canonwalk import IGNORED, JSON_TEXT, CanonicalWalk, Marks, Settings, drop_paths
 from afnb.core.cassette import Request, header
 from afnb.core.exactjson import NotJson, parse
 from afnb.core.matching import (
@@ -60,13 +60,15 @@ class Key:
     """What a request is looked up by. Equal digests mean that the requests match.
 
     ``form`` is how the body was read, ``note`` why a body that looks like JSON was not read as JSON,
-    ``applied`` how often each rule changed something.
+    ``applied`` how often each rule acted. ``touched`` holds a fingerprint of what each rule acted on: equal
+    ones mean that the rule makes no difference between two requests whose digests are equal.
     """
 
     digest: str
     form: Form = field(compare=False)
     note: str | None = field(default=None, compare=False)
     applied: tuple[tuple[str, int], ...] = field(default=(), compare=False)
+    touched: tuple[tuple[str, int], ...] = field(default=(), compare=False, repr=False)
 
     def __str__(self) -> str:
         return self.digest[:12]
@@ -82,11 +84,12 @@ class Canonical:
     view: Any
     note: str | None
     applied: tuple[tuple[str, int], ...]
+    touched: tuple[tuple[str, int], ...] = field(default=(), repr=False)
 
     def key(self) -> Key:
         """The key of this canonical form."""
         data = marshal.dumps((self.method, self.path, self.form, self.view), 2)
-        return Key(hashlib.sha256(data).hexdigest()[:32], self.form, self.note, self.applied)
+        return Key(hashlib.sha256(data).hexdigest()[:32], self.form, self.note, self.applied, self.touched)
 
 
 @functools.lru_cache(maxsize=64)
@@ -118,16 +121,16 @@ def canonical(request: Request, matching: Matching = DEFAULT) -> Canonical:
     >>> plain(canonical(a).view)
     {'call_id': 'tool call 0', 'n': 1}
     """
-    counts: Counter[str] = Counter()
+    marks = Marks()
     if matching.normalise is not None:
-        request = _normalised(request, matching, counts)
+        request = _normalised(request, matching, marks)
     settings = _settings(matching)
     method = request.method.upper()
     path = mask_query(request.path)
     if "url_ids" in matching.rules:
-        path = _without_url_ids(path, counts)
-    form, view, note = _body(request, matching, settings, counts)
-    return Canonical(method, path, form, view, note, tuple(sorted(counts.items())))
+        path = _without_url_ids(path, marks)
+    form, view, note = _body(request, matching, settings, marks)
+    return Canonical(method, path, form, view, note, tuple(sorted(marks.counts.items())), marks.prints())
 
 
 def canonical_key(request: Request, matching: Matching = DEFAULT) -> Key:
@@ -147,34 +150,64 @@ def canonical_key(request: Request, matching: Matching = DEFAULT) -> Key:
     return canonical(request, matching).key()
 
 
-def needed_rules(recorded: Request, asked: Request, matching: Matching = DEFAULT) -> tuple[str, ...]:
+def needed_rules(
+    recorded: Request,
+    asked: Request,
+    matching: Matching = DEFAULT,
+    key_of: Callable[[Request, Matching], Key] = canonical_key,
+) -> tuple[str, ...]:
     """The rules without which two matching requests would not match; empty for equal bytes.
 
     Where several sets would do, rules that come late in ``Matching.names`` are given up first.
+
+    Parameters
+    ----------
+    recorded, asked
+        Two requests with equal keys.
+    matching
+        The rules under which they match.
+    key_of
+        ``canonical_key``, or a function that remembers what it gave.
     """
     if (recorded.method, recorded.path, recorded.body) == (asked.method, asked.path, asked.body):
         return ()
-    ours, theirs = canonical(recorded, matching), canonical(asked, matching)
-    acted = {"key_order", *(name for side in (ours, theirs) for name, _ in side.applied)}
-    kept = matching
+    a, b = dict(key_of(recorded, matching).touched), dict(key_of(asked, matching).touched)
+    differing = {name for name in a.keys() | b.keys() if a.get(name) != b.get(name)}
+    few = matching
     for name in matching.names():
-        if name not in acted:
-            kept = kept.without(name)
-    if canonical_key(recorded, kept) != canonical_key(asked, kept):
-        kept = matching
+        if name not in differing:
+            few = few.without(name)
+    tries = [few, few.on("key_order")] if "key_order" in matching.rules else [few]
+    for tried in tries:
+        if _same(recorded, asked, tried, key_of):
+            if tried.normalise is not None and _same(recorded, asked, tried.without("normaliser"), key_of):
+                tried = tried.without("normaliser")
+            return tried.names()
+    return _fewest(recorded, asked, matching, key_of)
+
+
+def _same(
+    recorded: Request, asked: Request, matching: Matching, key_of: Callable[[Request, Matching], Key]
+) -> bool:
+    try:
+        return key_of(recorded, matching) == key_of(asked, matching)
+    except ParameterError:  # the user's normaliser without the patterns that went before it
+        return False
+
+
+def _fewest(
+    recorded: Request, asked: Request, matching: Matching, key_of: Callable[[Request, Matching], Key]
+) -> tuple[str, ...]:
+    """Give up one rule after the other as long as the two still match."""
+    kept = matching
     for name in reversed(matching.names()):
-        if name not in kept.names():
-            continue
         fewer = kept.without(name)
-        try:
-            if canonical_key(recorded, fewer) == canonical_key(asked, fewer):
-                kept = fewer
-        except ParameterError:
-            continue
+        if _same(recorded, asked, fewer, key_of):
+            kept = fewer
     return kept.names()
 
 
-def _normalised(request: Request, matching: Matching, counts: Counter[str]) -> Request:
+def _normalised(request: Request, matching: Matching, marks: Marks) -> Request:
     function = matching.normalise
     assert function is not None
     name = getattr(function, "__qualname__", repr(function))
@@ -189,20 +222,20 @@ def _normalised(request: Request, matching: Matching, counts: Counter[str]) -> R
             f"the normaliser {name} turned a JSON body into one that is not JSON; keep it JSON"
         )
     if changed != request:
-        counts["normaliser"] += 1
+        marks.add("normaliser", (request.method, request.path, request.headers, request.body))
     return changed
 
 
 def _is_json(body: bytes) -> bool:
     try:
-        parse(body, True, Counter())
+        parse(body, True)
     except (ValueError, RecursionError):
         return False
     return True
 
 
 def _body(
-    request: Request, matching: Matching, settings: Settings, counts: Counter[str]
+    request: Request, matching: Matching, settings: Settings, marks: Marks
 ) -> tuple[Form, Any, str | None]:
     body = request.body
     if not body:
@@ -210,9 +243,9 @@ def _body(
     content_type = header(request.headers, "content-type") or ""
     note: str | None = None
     if body.lstrip(b" \t\r\n")[:1] in (b"{", b"[") or "json" in content_type.lower():
-        found: Counter[str] = Counter()
+        found = Marks()
         try:
-            value = parse(body, "numbers" in matching.rules, found)
+            value = parse(body, "numbers" in matching.rules, lambda literal: found.add("numbers", literal))
             drop_paths(value, matching.ignore, found)
             view = CanonicalWalk(settings, found).top(value)
         except NotJson as error:
@@ -224,18 +257,18 @@ def _body(
         except (ValueError, RecursionError):
             note = "JSON nested too deeply to be compared by value"
         else:
-            counts.update(found)
+            marks.take(found)
             return "json", view, None
     if "multipart" in matching.rules:
-        parts = _multipart(body, content_type, settings, counts)
+        parts = _multipart(body, content_type, settings, marks)
         if parts is not None:
-            counts["multipart"] += 1
+            marks.add("multipart", (content_type, body))
             return "multipart", parts, note
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
         return "bytes", body, note
-    return "text", settings.replace_text(text, counts), note
+    return "text", settings.replace_text(text, marks), note
 
 
 _BOUNDARY = re.compile(r'boundary=(?:"([^"]+)"|([^\s;,]+))', re.IGNORECASE)
@@ -243,7 +276,7 @@ _FIRST_LINE = re.compile(rb"--([0-9A-Za-z'()+_,./:=? -]{1,70})\r\n[Cc]ontent-")
 
 
 def _multipart(
-    body: bytes, content_type: str, settings: Settings, counts: Counter[str]
+    body: bytes, content_type: str, settings: Settings, marks: Marks
 ) -> list[tuple[list[tuple[str, str]], Any]] | None:
     """The parts of a multipart body: headers and bytes of each; None if it is none."""
     named = _BOUNDARY.search(content_type) if "multipart/" in content_type.lower() else None
@@ -266,17 +299,17 @@ def _multipart(
         headers: list[tuple[str, str]] = []
         for line in head[2:].decode("utf-8", "surrogateescape").split("\r\n"):
             name, _, value = line.partition(":")
-            headers.append((name.strip().lower(), settings.replace_text(value.strip(), counts)))
-        parts.append((sorted(headers), _text_or_bytes(content, settings, counts)))
+            headers.append((name.strip().lower(), settings.replace_text(value.strip(), marks)))
+        parts.append((sorted(headers), _text_or_bytes(content, settings, marks)))
     parts.append(([], pieces[-1][2:].strip(b"\r\n")))
     return parts
 
 
-def _text_or_bytes(content: bytes, settings: Settings, counts: Counter[str]) -> str | bytes:
+def _text_or_bytes(content: bytes, settings: Settings, marks: Marks) -> str | bytes:
     if not settings.patterns:
         return content
     try:
-        return settings.replace_text(content.decode("utf-8"), counts).encode("utf-8")
+        return settings.replace_text(content.decode("utf-8"), marks).encode("utf-8")
     except UnicodeDecodeError:
         return content
 
@@ -289,14 +322,14 @@ _ID_HEADS = re.compile(
 )
 
 
-def _without_url_ids(path: str, counts: Counter[str]) -> str:
+def _without_url_ids(path: str, marks: Marks) -> str:
     seen: dict[str, int] = {}
 
     def token(match: re.Match[str]) -> str:
         text = match[0]
         if not _ID_HEADS.match(text) and text.count("-") != 4:
             return text
-        counts["url_ids"] += 1
+        marks.add("url_ids", text)
         return f"<id {seen.setdefault(text, len(seen))}>"
 
     return _URL_ID.sub(token, path)

@@ -8,8 +8,8 @@ patterns applies.
 
 from __future__ import annotations
 
+import marshal
 import re
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -34,6 +34,34 @@ class TooDeep(ValueError):
     """Nested deeper than is compared by value."""
 
 
+class Marks:
+    """How often each rule acted on one request, and on what: equal marks mean that it made no difference."""
+
+    __slots__ = ("counts", "touched")
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        self.touched: dict[str, list[Any]] = {}
+
+    def add(self, rule: str, what: Any, times: int = 1) -> None:
+        """Note that a rule acted on ``what`` (a hashable value, as it was)."""
+        self.counts[rule] = self.counts.get(rule, 0) + times
+        self.touched.setdefault(rule, []).append(what)
+
+    def prints(self) -> tuple[tuple[str, int], ...]:
+        """A fingerprint of what each rule acted on, in order (numbers, which are met in another: sorted)."""
+        return tuple(
+            (rule, hash(tuple(sorted(what) if rule == "numbers" else what)))
+            for rule, what in sorted(self.touched.items())
+        )
+
+    def take(self, other: Marks) -> None:
+        """Add another request's part."""
+        for rule, times in other.counts.items():
+            self.counts[rule] = self.counts.get(rule, 0) + times
+            self.touched.setdefault(rule, []).extend(other.touched[rule])
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Rules that are on, and the text patterns compiled: (name in reports, regex, replacement)."""
@@ -41,16 +69,17 @@ class Settings:
     rules: frozenset[str]
     patterns: tuple[tuple[str, re.Pattern[str], str], ...] = ()
 
-    def replace_text(self, text: str, counts: Counter[str]) -> str:
+    def replace_text(self, text: str, marks: Marks) -> str:
         """The text with every pattern applied, in order; hits are counted under the pattern's name."""
         for name, regex, replacement in self.patterns:
-            text, hits = regex.subn(replacement, text)
+            changed, hits = regex.subn(replacement, text)
             if hits:
-                counts[name] += hits
+                marks.add(name, text, hits)
+                text = changed
         return text
 
 
-def drop_paths(value: Any, paths: tuple[str, ...], counts: Counter[str]) -> None:
+def drop_paths(value: Any, paths: tuple[str, ...], marks: Marks) -> None:
     """Take ignored places out of a parsed body, in place; an array's elements are marked, not moved."""
     for path in paths:
         parts = parse_path(path)
@@ -62,12 +91,24 @@ def drop_paths(value: Any, paths: tuple[str, ...], counts: Counter[str]) -> None
             if in_array and isinstance(item, list):
                 wanted = range(len(item)) if part == "*" else [part] if int(part) < len(item) else []
                 for i in wanted:
+                    marks.add(f"ignore:{path}", _print(item[int(i)]))
                     item[int(i)] = IGNORED
-                    counts[f"ignore:{path}"] += 1
             elif isinstance(item, dict) and (not in_array or part == "*"):
                 for key in list(item) if part == "*" else [part] if part in item else []:
-                    del item[key]
-                    counts[f"ignore:{path}"] += 1
+                    marks.add(f"ignore:{path}", _print(item.pop(key)))
+
+
+def _print(value: Any) -> Any:
+    """A hashable value that is equal for equal JSON values, key order apart."""
+    return marshal.dumps(_in_order(value), 2) if isinstance(value, dict | list) else (type(value), value)
+
+
+def _in_order(value: Any, depth: int = 0) -> Any:
+    if depth > _DEEPEST:
+        raise TooDeep
+    if isinstance(value, dict):
+        return {key: _in_order(value[key], depth + 1) for key in sorted(value)}
+    return [_in_order(one, depth + 1) for one in value] if isinstance(value, list) else value
 
 
 def _children(item: Any, in_array: bool, part: str | int) -> list[Any]:
@@ -100,21 +141,21 @@ class _Spot(NamedTuple):
 
 
 class CanonicalWalk:
-    """Builds the canonical view of one parsed body; ``counts`` is told how often each rule acted."""
+    """Builds the canonical view of one parsed body; ``marks`` is told what each rule acted on."""
 
-    __slots__ = ("_calls", "_counts", "_items", "_jsonrpc", "_rules", "_settings", "_sorted", "_text")
+    __slots__ = ("_calls", "_items", "_jsonrpc", "_marks", "_rules", "_settings", "_sorted", "_text")
 
-    def __init__(self, settings: Settings, counts: Counter[str]) -> None:
+    def __init__(self, settings: Settings, marks: Marks) -> None:
         self._settings = settings
         self._rules = settings.rules
         self._sorted = "key_order" in settings.rules
-        self._counts = counts
+        self._marks = marks
         self._calls: dict[tuple[type, Any], str] = {}
         self._items: dict[str, str] = {}
         self._jsonrpc = False
         self._text: Callable[[str], str] | None = None
         if settings.patterns:
-            self._text = lambda text: settings.replace_text(text, counts)
+            self._text = lambda text: settings.replace_text(text, marks)
 
     def top(self, value: Any) -> Any:
         """The canonical view of a whole body.
@@ -173,7 +214,7 @@ class CanonicalWalk:
             elif kind is list:
                 out[key] = [self._any(one, inner, key, depth + 1) for one in value]
             elif value is None and nulls:
-                self._counts["null_absent"] += 1
+                self._marks.add("null_absent", (depth, parent, key))
             else:
                 out[key] = value
         return out
@@ -195,14 +236,14 @@ class CanonicalWalk:
         """The token of a tool-call id, the same wherever the id returns."""
         if "tool_call_ids" not in self._rules:
             return _AS_USUAL
-        self._counts["tool_call_ids"] += 1
+        self._marks.add("tool_call_ids", value)
         return self._calls.setdefault((type(value), value), f"tool call {len(self._calls)}")
 
     def item(self, value: str) -> Any:
         """The token of a Responses item's id."""
         if "item_ids" not in self._rules:
             return _AS_USUAL
-        self._counts["item_ids"] += 1
+        self._marks.add("item_ids", value)
         return self._items.setdefault(value, f"item {len(self._items)}")
 
     # Each of the following looks at one key of one object and says what becomes of its value.
@@ -238,7 +279,7 @@ class CanonicalWalk:
             at.kind == "thinking" or at.parent in ("reasoningText", "reasoning_details")
         ):
             return _AS_USUAL
-        self._counts["opaque_echoes"] += 1
+        self._marks.add("opaque_echoes", at.value)
         return "opaque"
 
     def _arguments(self, at: _Spot) -> Any:
@@ -246,11 +287,14 @@ class CanonicalWalk:
             return self._as_data(at)
         if "arguments_json" not in self._rules or "name" not in at.item:
             return _AS_USUAL
+        odd: list[str] = []
         try:
-            read = parse(at.value, "numbers" in self._rules, self._counts)
+            read = parse(at.value, "numbers" in self._rules, odd.append)
         except (ValueError, RecursionError):
             return _AS_USUAL
-        self._counts["arguments_json"] += 1
+        for literal in odd:
+            self._marks.add("numbers", literal)
+        self._marks.add("arguments_json", at.value)
         return (JSON_TEXT, self._data(read, at.depth))
 
     def _input(self, at: _Spot) -> Any:
@@ -274,19 +318,19 @@ class CanonicalWalk:
 
     def _metadata(self, at: _Spot) -> Any:
         if at.place == _TOP and "metadata" in self._rules:
-            self._counts["metadata"] += 1
+            self._marks.add("metadata", (at.key, _print(at.value)))
             return _DROP
         return self._as_data(at) if at.key == "metadata" else _AS_USUAL
 
     def _stream(self, at: _Spot) -> Any:
         if at.place == _TOP and "stream_mode" in self._rules:
-            self._counts["stream_mode"] += 1
+            self._marks.add("stream_mode", (at.key, _print(at.value)))
             return _DROP
         return _AS_USUAL
 
     def _cache_hint(self, at: _Spot) -> Any:
         if "cache_control" in self._rules:
-            self._counts["cache_control"] += 1
+            self._marks.add("cache_control", _print(at.value))
             return _DROP
         return _AS_USUAL
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
+from collections.abc import Callable
 from decimal import Decimal, DecimalException
 from typing import Any, NoReturn
 
@@ -75,7 +75,11 @@ def _written(text: str) -> int | bytes:
 _WRITTEN = json.JSONDecoder(parse_float=_written, parse_int=_written, parse_constant=_refuse)
 
 
-def parse(data: bytes | str, by_value: bool, counts: Counter[str]) -> Any:
+def _ignore(literal: str) -> None:
+    pass
+
+
+def parse(data: bytes | str, by_value: bool, odd: Callable[[str], object] = _ignore) -> Any:
     """Read one JSON text for comparison.
 
     Parameters
@@ -83,10 +87,9 @@ def parse(data: bytes | str, by_value: bool, counts: Counter[str]) -> Any:
     data
         The text, or its UTF-8 bytes.
     by_value
-        Whether numbers equal as decimals shall be equal (``counts["numbers"]`` then counts those that are
-        not written in their shortest form); else they are kept as they are written.
-    counts
-        Updated in place.
+        Whether numbers equal as decimals shall be equal; else they are kept as they are written.
+    odd
+        Told, by value, of each number that is not written in its usual form.
 
     Raises
     ------
@@ -102,14 +105,14 @@ def parse(data: bytes | str, by_value: bool, counts: Counter[str]) -> Any:
     def number(literal: str) -> int | float | bytes:
         value = exact_number(literal)
         if type(value) is not float or float.__repr__(value) != literal:
-            counts["numbers"] += 1
+            odd(literal)
         return value
 
     def whole(literal: str) -> int | bytes:
         if len(literal) >= _LONG:
             return literal.encode("ascii")
         if literal == "-0":
-            counts["numbers"] += 1
+            odd(literal)
         return int(literal)
 
     return json.JSONDecoder(parse_float=number, parse_int=whole, parse_constant=_refuse).decode(text)

@@ -196,6 +196,7 @@ class Tape:
         self._by_bytes = by_bytes
         self._asked: dict[_Exact, Key] = {}
         self._needed: dict[tuple[int, _Exact], tuple[str, ...]] = {}
+        self._other: dict[tuple[_Exact, Matching], Key] = {}
         self._explainer = Explainer(cassette, matching)
 
     def __len__(self) -> int:
@@ -234,10 +235,25 @@ class Tape:
         memo = (exchange, _short(self._exact(request)))
         known = self._needed.get(memo)
         if known is None:
-            known = needed_rules(recorded, request, self.matching)
+            known = needed_rules(recorded, request, self.matching, self._key_of)
             if len(self._needed) >= _REMEMBERED:
                 self._needed = {}
             self._needed[memo] = known
+        return known
+
+    def _key_of(self, request: Request, matching: Matching) -> Key:
+        """A key under other rules than the tape's; those of recorded requests are remembered."""
+        if matching == self.matching:
+            return self.key(request)
+        exact = self._exact(request)
+        if exact not in self._by_bytes:
+            return canonical_key(request, matching)
+        known = self._other.get((exact, matching))
+        if known is None:
+            known = canonical_key(request, matching)
+            if len(self._other) >= _REMEMBERED:
+                self._other = {}
+            self._other[exact, matching] = known
         return known
 
     def explain(self, request: Request) -> Explanation:

@@ -124,6 +124,56 @@ def test_only_the_rules_that_were_needed_are_named() -> None:
     assert needed_rules(request(body), request(body)) == ()
 
 
+def _refused(body: dict[str, Any]) -> None:
+    body["messages"][1]["refusal"] = None
+
+
+def _hinted(body: dict[str, Any]) -> None:
+    body["messages"][0]["cache_control"] = {"type": "ephemeral"}
+
+
+def _respaced(body: dict[str, Any]) -> None:
+    for message in body["messages"]:
+        _spaced_arguments(message)
+
+
+CHANGES: dict[str, Any] = {
+    "null_absent": _refused,
+    "cache_control": _hinted,
+    "arguments_json": _respaced,
+    "numbers": lambda body: body.update(temperature=1.0),
+    "metadata": lambda body: body.update(user="u2"),
+    "stream_mode": lambda body: body.update(stream=True),
+    "ignore:extra.run": lambda body: body["extra"].update(run=2),
+    "pattern:dates": lambda body: body["messages"][0].update(content="on 2026-02-02"),
+}
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.sets(st.sampled_from(sorted(CHANGES))), st.booleans(), st.booleans(), st.randoms(use_true_random=False)
+)
+def test_the_rules_that_are_named_are_enough_and_none_too_many(
+    chosen: set[str], ids: bool, order: bool, rng: random.Random
+) -> None:
+    def body(seed: int) -> dict[str, Any]:
+        made = openai_chat(TALK, Ids(seed))
+        made["messages"][0]["content"] = "on 2026-01-01"
+        return {**made, "temperature": 1, "extra": {"run": 1}, "user": "u1"}
+
+    matching = DEFAULT.on("metadata", "stream_mode").ignoring("extra.run").replacing("dates", "times")
+    a, b = body(1), body(2 if ids else 1)
+    for name in chosen:
+        CHANGES[name](b)
+    if order:
+        b = shuffled(b, rng)
+    expected = set(chosen) | ({"tool_call_ids"} if ids else set())
+    needed = needed_rules(request(a), request(b), matching)
+    assert set(needed) - {"key_order"} == expected
+    assert order or "key_order" not in needed
+    assert list(needed) == [name for name in matching.names() if name in needed]
+
+
 # Properties over whole conversations in five wire formats.
 
 
