@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from afnb.core import events as ev
+from afnb.core.instants import Instant
 from afnb.core.jsonvalue import Json, type_name
 from afnb.core.state import TokenTotals
 from afnb.errors import ParameterError
@@ -167,28 +168,48 @@ def _sum(declared: int | None, extended: int) -> int | None:
 Budgets = RunBudgets
 
 
+class Meter:
+    """`BudgetObservations` while a run goes on, event by event."""
+
+    __slots__ = ("_first", "_last", "_steps", "_totals")
+
+    def __init__(self) -> None:
+        self._steps, self._totals = 0, TokenTotals()
+        self._first: int | None = None
+        self._last = 0
+
+    def answered(self, usage: ev.TokenUsage) -> None:
+        """A model call was completed."""
+        self._steps = min(ev.U64_MAX, self._steps + 1)
+        self._totals = self._totals.plus(usage)
+
+    def looked(self, now: Instant) -> None:
+        """The run looked at the clock."""
+        self._first = now.ns if self._first is None else self._first
+        self._last = now.ns
+
+    def observations(self) -> BudgetObservations:
+        """What was used up to now."""
+        elapsed = 0.0 if self._first is None else _seconds_between(self._first, self._last)
+        return BudgetObservations(self._steps, self._totals.input_tokens, self._totals.output_tokens, elapsed)
+
+
 def budget_observations(log: Iterable[ev.Envelope]) -> BudgetObservations:
     """What a log, or any prefix of one, has used of every budget.
 
     This is the accounting of one agent run. The nodes of a graph run count each for themselves.
     """
-    steps, totals = 0, TokenTotals()
-    first: int | None = None
-    last = 0
+    meter = Meter()
     for envelope in log:
-        event = envelope.event
-        if isinstance(event, ev.ModelCallCompleted):
-            steps = min(ev.U64_MAX, steps + 1)
-            totals = totals.plus(event.usage)
-        elif isinstance(event, ev.NowObserved):
-            last = event.now.ns
-            first = last if first is None else first
-    elapsed = seconds_between(first, last) if first is not None else 0.0
-    return BudgetObservations(steps, totals.input_tokens, totals.output_tokens, elapsed)
+        if isinstance(envelope.event, ev.ModelCallCompleted):
+            meter.answered(envelope.event.usage)
+        elif isinstance(envelope.event, ev.NowObserved):
+            meter.looked(envelope.event.now)
+    return meter.observations()
 
 
-def seconds_between(first_ns: int, last_ns: int) -> float:
-    """Seconds from one instant to another, negative if it lies before: whole seconds and the rest, summed."""
+def _seconds_between(first_ns: int, last_ns: int) -> float:
+    """Seconds from one instant to another, negative if it lies before."""
     span = last_ns - first_ns
     seconds, nanos = divmod(abs(span), 1_000_000_000)
     length = float(seconds) + nanos / 1_000_000_000.0

@@ -98,7 +98,7 @@ def write_envelope(envelope: ev.Envelope, *, canonical: bool = False) -> str:
         whole is nested deeper than `DEEPEST`.
     """
     text = wirespec.write_envelope(envelope, canonical)
-    if text.count("[") + text.count("{") > DEEPEST and _depth(loads(text)) > DEEPEST:
+    if text.count("[") + text.count("{") > DEEPEST and depth(loads(text)) > DEEPEST:
         raise ParameterError(f"seq {envelope.seq} is nested deeper than {DEEPEST} levels; no reader takes it")
     return text
 
@@ -174,7 +174,7 @@ class _Reader:
 
     def envelope(self, value: Json, text: str, where: _Where) -> ev.Envelope:
         """The envelope that ``value``, read from ``text``, stands for."""
-        if text.count("[") + text.count("{") > DEEPEST and _depth(value) > DEEPEST:
+        if text.count("[") + text.count("{") > DEEPEST and depth(value) > DEEPEST:
             raise where.error(f"nested deeper than {DEEPEST} levels")
         if _SURROGATE_ESCAPE.search(text):
             place = _lone_surrogate(value)
@@ -236,16 +236,16 @@ def _elements(text: str, reader: _Reader, source: str | None) -> Iterator[tuple[
         raise broken(at, "nothing more")
 
 
-def _depth(value: Json) -> int:
-    """Levels of nesting, counted no further than one beyond `DEEPEST`."""
-    level, depth = [value], 0
-    while depth <= DEEPEST:
-        inner = [v for v in level if isinstance(v, dict | list)]
+def depth(value: Json) -> int:
+    """Levels of nesting of arrays and objects, counted no further than one beyond `DEEPEST`."""
+    level, count = [value], 0
+    while count <= DEEPEST:
+        inner = [v for v in level if isinstance(v, dict | list | tuple)]
         if not inner:
-            return depth
-        depth += 1
+            return count
+        count += 1
         level = [c for v in inner for c in (v.values() if isinstance(v, dict) else v)]
-    return depth
+    return count
 
 
 def _lone_surrogate(value: Json) -> str | None:
