@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from afnb.core.cassette import Cassette, Chunk, Exchange, Request, Response, ToolExchange
+from afnb.core.cassette import Cassette, Exchange, Request, Response, ToolExchange
+from afnb.core.edits import Edit, apply_edits, cut_again
 from afnb.core.jsonvalue import Json, dumps, equal, loads
 from afnb.core.matching import DEFAULT, Matching, mask_query, parse_path
 from afnb.errors import InputError, ParameterError
@@ -86,7 +87,7 @@ class Redaction:
         body, edits = self._body(response.body)
         if not edits:
             return response
-        chunks = None if response.chunks is None else _cut_again(response.chunks, edits)
+        chunks = None if response.chunks is None else cut_again(response.chunks, edits)
         return replace(response, body=body, chunks=chunks)
 
     def exchange(self, exchange: Exchange) -> Exchange:
@@ -192,7 +193,7 @@ class Redaction:
         changed = self._value(value)
         return text if equal(value, changed) else dumps(changed)
 
-    def _body(self, body: bytes) -> tuple[bytes, list[_Edit]]:
+    def _body(self, body: bytes) -> tuple[bytes, list[Edit]]:
         """The body redacted, and which spans of the old bytes became what."""
         if not body or not (self.paths or self.patterns):
             return body, []
@@ -207,7 +208,7 @@ class Redaction:
         if not any(_JSON_LINE.match(line) for line in lines):
             new = self._text(text, flags=flags).encode(code, "replace")
             return (body, []) if new == body else (new, [(0, len(body), new)])
-        edits: list[_Edit] = []
+        edits: list[Edit] = []
         at = 0
         for line in lines:
             size = len(line.encode(code)) + 1
@@ -217,7 +218,7 @@ class Redaction:
             at += size
         if not edits:
             return body, []
-        return _apply(body, edits), edits
+        return apply_edits(body, edits), edits
 
     def _line(self, line: str, flags: int) -> str:
         """One line of an event stream, of JSON Lines or of plain text."""
@@ -232,36 +233,7 @@ class Redaction:
         return self._text(bare, flags=flags) + ending
 
 
-_Edit = tuple[int, int, bytes]
 _JSON_LINE = re.compile(r"(?:data: ?)?[{\[]")
-
-
-def _apply(body: bytes, edits: list[_Edit]) -> bytes:
-    out: list[bytes] = []
-    at = 0
-    for start, end, new in edits:
-        out.extend((body[at:start], new))
-        at = end
-    out.append(body[at:])
-    return b"".join(out)
-
-
-def _cut_again(chunks: tuple[Chunk, ...], edits: list[_Edit]) -> tuple[Chunk, ...]:
-    """Chunks of the edited body; a boundary inside an edited span moves to the span's end."""
-    body = b"".join(chunk.data for chunk in chunks)
-    out: list[Chunk] = []
-    start = 0
-    stop = 0
-    for chunk in chunks:
-        stop += len(chunk.data)
-        end = max([stop, *(last for first, last, _ in edits if first < stop < last)])
-        if end > start:
-            inside = [(a - start, b - start, new) for a, b, new in edits if start <= a and b <= end]
-            out.append(Chunk(chunk.ms, _apply(body[start:end], inside)))
-            start = end
-        elif out and chunk.data:
-            out[-1] = replace(out[-1], ms=chunk.ms)
-    return tuple(out)
 
 
 def _replaced(value: Json, parts: tuple[tuple[bool, str | int], ...], new: str) -> Json:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from afnb.core.canon import DEFAULT, Key, Matching, canonical_key, needed_rules
 from afnb.core.cassette import Cassette, Exchange, Request, header
+from afnb.core.jsonrpc import answer_under_id
 from afnb.core.nearest import Explainer, Explanation
 from afnb.core.redaction import matching_for
 from afnb.errors import ParameterError
@@ -32,7 +33,7 @@ class Hit:
     Parameters
     ----------
     exchange
-        The recorded exchange.
+        The recorded exchange; a JSON-RPC answer bears the id of the request that was asked now.
     rules
         Matching rules without which the request would not have matched; empty for equal bytes.
     beyond_recording
@@ -310,7 +311,11 @@ class Play:
             if at < self._furthest:
                 self.out_of_order += 1
             self._furthest = max(self._furthest, at)
-        return Hit(tape.cassette.exchanges[at], tape.rules(at, request), beyond, occurrence)
+        exchange = tape.cassette.exchanges[at]
+        response = answer_under_id(exchange.request, request, exchange.response)
+        if response is not exchange.response:
+            exchange = replace(exchange, response=response)
+        return Hit(exchange, tape.rules(at, request), beyond, occurrence)
 
     def _used_up(self, request: Request, key: Key, places: tuple[int, ...], asks: int) -> Miss:
         recorded = _times(len(places))

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from afnb.core.canon import DEFAULT, Matching, canonical_key
-from afnb.core.cassette import Cassette, Exchange, Request, Response
+from afnb.core.cassette import Cassette, Chunk, Exchange, Request, Response
 from afnb.core.redaction import Redaction, matching_for
 from afnb.core.tape import Hit, Miss, Play, Tape
 from afnb.errors import ParameterError
@@ -245,6 +245,32 @@ def test_a_redacted_recording_still_replays() -> None:
     assert matching_for(recorded, tape.matching) == tape.matching
 
 
+def test_a_json_rpc_answer_comes_back_under_the_id_that_was_asked() -> None:
+    def call(ident: Any) -> Request:
+        return request(
+            {"jsonrpc": "2.0", "id": ident, "method": "tools/call", "params": {"name": "n"}}, "/mcp"
+        )
+
+    def served(body: bytes, ident: Any) -> Response:
+        chunks = (Chunk(0.0, body[:5]), Chunk(1.0, body[5:]))
+        recorded = Cassette("c", (Exchange(0, call(1), Response(200, (), body, chunks)),))
+        response = hit(Tape(recorded).play().take(call(ident))).exchange.response
+        assert response.chunks is not None
+        assert b"".join(chunk.data for chunk in response.chunks) == response.body
+        return response
+
+    answer = b'{"jsonrpc": "2.0", "id": 1, "result": {"id": 1}}'
+    assert served(answer, 1).body == answer
+    assert served(answer, "x").body == b'{"jsonrpc":"2.0","id":"x","result":{"id":1}}'
+    note = b'data: {"jsonrpc":"2.0","method":"ping","id":1}\r\n\r\n'
+    stream = note + b"event: message\r\ndata: " + answer + b"\r\n\r\n"
+    assert served(stream, 5).body == note + (
+        b'event: message\r\ndata: {"jsonrpc":"2.0","id":5,"result":{"id":1}}\r\n\r\n'
+    )
+    assert served(b"no json", 5).body == b"no json"
+    assert served(b'{"jsonrpc":"2.0","id":1.0}', 5).body == b'{"jsonrpc":"2.0","id":1.0}'
+
+
 # Misses.
 
 
@@ -298,7 +324,7 @@ def test_same_elements_in_another_order() -> None:
 
 
 def test_patterns_that_would_help_are_named() -> None:
-    system = "Today is 2026-03-30. cwd=/home/ann/x"
+    system = "Today is 2026-03-30. cwd=/srv/ann/x"
     tape = Tape(cassette(request({"system": system})))
     asked = request({"system": "Today is 2026-03-31. cwd=/tmp/y"})
     found = miss(tape.play().take(asked))
