@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import pty
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -171,6 +172,23 @@ def test_stop_ends_it() -> None:
     assert done.wall_s < 10
     stop.set()
     assert run_command(py("import time; time.sleep(60)"), stop=stop, grace_s=0.5).status == "stopped"
+
+
+def test_an_interrupt_ends_the_command_too(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    inner = "import os, sys, time; open(sys.argv[1] + '~', 'w').write(str(os.getpid()))\n"
+    inner += "os.rename(sys.argv[1] + '~', sys.argv[1]); time.sleep(60)"
+    outer = (
+        "import sys; from afnb.io.process import run_command\n"
+        "try: run_command(['python', '-c', sys.argv[1], sys.argv[2]], grace_s=0.5)\n"
+        "except KeyboardInterrupt: print('interrupted')\n"
+    )
+    argv = [sys.executable, "-c", outer, inner, str(pid_file)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as running:
+        set_when_there(pid_file).wait(60)
+        running.send_signal(signal.SIGINT)
+        assert running.communicate(timeout=60)[0] == "interrupted\n"
+    assert gone(int(pid_file.read_text()))
 
 
 def test_output_is_bounded_at_both_ends() -> None:
