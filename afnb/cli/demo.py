@@ -83,7 +83,7 @@ def page(demo: Demo, folder: str) -> Page:
     )
     for title, result in told:
         found = result.page()
-        badge = f": {found.badge.text}" if found.badge else ""
+        badge = f" ({found.badge.text})" if found.badge else ""
         parts.append(Heading(f"{title}{badge}"))
         parts.append(Text(found.title, "quiet"))
         parts.extend(next([part] for part in found.parts if isinstance(part, Text)))
@@ -97,11 +97,11 @@ def draw(demo: Demo, folder: Path) -> None:
     from afnb import plot
 
     experiment = demo.cause.confirmations[0] if demo.cause.confirmations else demo.cause.experiments_run[0]
-    for name, function, source in (
-        ("alignment", plot.alignment, demo.diff),
-        ("replays", plot.replays, experiment),
-        ("evidence", plot.evidence, experiment),
+    for name, function, source, high in (
+        ("alignment", plot.alignment, demo.diff, 4.6),
+        ("replays", plot.replays, experiment, 2.4),
+        ("evidence", plot.evidence, experiment, 4.0),
     ):
-        figure, ax = plot.figure()
+        figure, ax = plot.figure((7.2, high))
         function(source, ax)
         figure.savefig(folder / f"{name}.png", dpi=150)

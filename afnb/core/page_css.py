@@ -52,7 +52,7 @@ _RULES = """
 --afnb-mono:var(--jp-code-font-family,var(--vscode-editor-font-family,ui-monospace,"DejaVu Sans Mono",Menlo,
 Consolas,monospace))}
 .afnb-plain{display:none}
-.afnb-card.afnb-card{display:block!important;box-sizing:border-box;max-width:60rem;margin:.3rem 0;
+.afnb-card.afnb-card{display:block!important;box-sizing:border-box;max-width:60rem;margin:.3rem 0 .6rem;
 padding:.8rem 1rem .9rem;border:1px solid var(--afnb-line);border-radius:8px;background:var(--afnb-bg);
 color:var(--afnb-fg);font:14px/1.5 var(--jp-content-font-family,system-ui,-apple-system,"Segoe UI",
 "DejaVu Sans",sans-serif);overflow-wrap:anywhere}

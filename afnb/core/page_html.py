@@ -93,6 +93,10 @@ def _caption(text: str) -> str:
     return f'<div class="afnb-cap">{escape(one_line(text, 400))}</div>' if text else ""
 
 
+def _also(caption: str) -> str:
+    return f"{escape(one_line(caption, 400))}: " if caption else ""
+
+
 def _note(shown: int, total: int) -> str:
     return f'<div class="afnb-quiet">{shown:,} of {total:,} rows</div>' if total > shown else ""
 
@@ -128,9 +132,9 @@ def _part(part: Part) -> str:
             return _timeline(part)
         case Path():
             return (
-                f'<figure class="afnb-fig">{_caption(part.caption)}'
-                f"<figcaption><strong>{_cell(part.label)}</strong><br>"
-                f'<span class="afnb-quiet">{escape(layout.path_sentence(part))}</span></figcaption>'
+                f'<figure class="afnb-fig"><figcaption><strong>{_cell(part.label)}</strong><br>'
+                f'<span class="afnb-quiet">{_also(part.caption)}{escape(layout.path_sentence(part))}</span>'
+                f"</figcaption>"
                 f"{svg.path(part)}</figure>"
             )
         case Code():

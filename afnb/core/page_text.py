@@ -287,7 +287,6 @@ def _mark(part: Timeline, span: layout.Span, side: int) -> Piece:
 
 
 def _path(part: Path, width: int) -> Iterator[Line]:
-    yield from _caption(part.caption)
     heights, threshold, _ = layout.path_heights(part)
     label = _cell(part.label)
     room = max(10, min(60, width - columns(label) - 2))
@@ -297,4 +296,5 @@ def _path(part: Path, width: int) -> Iterator[Line]:
         step = min(8, max(1, round(heights[i] * 8)))
         line.append(Piece(_STEPS[step], "good" if heights[i] >= threshold else "quiet"))
     yield line
-    yield [Piece(layout.path_sentence(part))]
+    caption = f"{one_line(part.caption, 400)}: " if part.caption else ""
+    yield from _wrap(f"{caption}{layout.path_sentence(part)}", width, "plain")

@@ -1,0 +1,38 @@
+"""``afnb demo``: three verdicts, a report and figures, without file, key or network."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+Process = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_the_demo_shows_all_three_verdicts(afnb_process: Process, tmp_path: Path) -> None:
+    done = afnb_process("demo")
+    assert done.returncode == 0, done.stderr
+    headings = re.findall(r"^\d\. (.*)$", done.stdout, re.MULTILINE)
+    assert headings == [
+        "A cause (verified: recovered)",
+        "Not a cause (verified: not recovered)",
+        "Undecided (Unverified)",
+    ]
+    folder = tmp_path / "afnb-demo"
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"report.html", "result.json", "alignment.png", "evidence.png", "replays.png"}
+    found = json.loads((folder / "result.json").read_text())
+    assert [found[name]["label"] for name in ("cause", "no_cause", "undecided")] == [
+        "verified",
+        "verified",
+        "Unverified",
+    ]
+    report = (folder / "report.html").read_text()
+    assert report.count("<section") == 4
+    assert "<script" not in report
+    assert not re.search(r"(?:src|href)=", report)
+    again = afnb_process("demo", "--json", "--n-jobs", "4")
+    assert again.returncode == 0
+    assert json.loads(again.stdout)["cause"]["origination"] == found["cause"]["origination"]
