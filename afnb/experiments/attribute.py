@@ -259,7 +259,7 @@ def conclude(
         budget=ready.meter.budget.describe(),
         hashes=(
             ("bad", cassette_hash(ready.bad)),
-            ("good", cassette_hash(ready.good) if ready.good else ""),
+            ("good", cassette_hash(ready.good) if ready.good is not None else ""),
             ("agent", ready.agent.fingerprint()),
             ("oracle", ready.oracle.fingerprint()),
         ),

@@ -1,0 +1,158 @@
+"""Everything that can go wrong with a replay: a value with a reason, or one sentence."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import afnb
+from afnb.errors import AgentError, UpstreamError
+from afnb.experiments.replay import derive_seed
+from afnb.io.answers import error
+from afnb.io.simulated import SimulatedUpstream
+
+sys.path.insert(0, str(Path(__file__).parent))
+from planted import agent, experiment, policy, recording
+
+
+def reasons(e: afnb.Experiment) -> set[tuple[str | None, str | None]]:
+    return {(r.reason, r.lost) for r in e.results}
+
+
+def test_an_agent_that_cannot_start_ends_it_with_one_sentence() -> None:
+    with pytest.raises(AgentError, match="no-such-program"):
+        experiment(1, 0, agent=afnb.Command(["no-such-program"]))
+
+
+def test_an_agent_that_asks_nothing_is_no_quiet_live_run() -> None:
+    with pytest.raises(AgentError, match="0 of 2 exchanges"):
+        experiment(1, 0, agent=afnb.Command(["python", "-c", "print('hello')"]))
+
+
+def test_an_agent_that_asks_something_else_is_told_what_differs() -> None:
+    def other(ctx: Any) -> str:
+        with ctx.http_client() as client:
+            client.post("/v1/chat/completions", json={"model": "other", "messages": []})
+        return "done"
+
+    with pytest.raises(AgentError, match="not on the tape"):
+        experiment(1, 0, agent=other)
+
+
+def test_a_provider_that_is_down_gives_no_verdict() -> None:
+    def down(_request: Any) -> str:
+        raise UpstreamError("connection refused")
+
+    e = experiment(1, 0, upstream=down)
+    assert e.label == "Unverified"
+    assert ("provider_unreachable", "after") in reasons(e)
+    assert "provider_unreachable" in e.reason
+
+
+@pytest.mark.parametrize("status", [401, 429, 500])
+def test_a_provider_that_only_refuses_gives_no_verdict(status: int) -> None:
+    e = experiment(1, 0, upstream=lambda request: error(request, status, "no"))
+    assert (e.verdict, e.label) == ("unverified", "Unverified")
+    assert reasons(e) == {("provider_error", "after")}
+
+
+def test_an_oracle_that_raises_is_inconclusive() -> None:
+    e = experiment(1, 0, oracle=lambda run: run.no_such_field)
+    assert e.label == "Unverified"
+    assert reasons(e) == {("oracle_undecided", "after")}
+    assert any("AttributeError" in (r.detail or "") for r in e.results)
+
+
+def test_a_hang_after_the_branch_counts_against_the_claim() -> None:
+    def hanging(ctx: Any) -> str:
+        text = agent(ctx)
+        if text.startswith("wrong"):
+            time.sleep(5)
+        return text
+
+    e = experiment(
+        1, 0, agent=afnb.Function(hanging, timeout_s=0.5), recording=recording_of_right(), n_jobs=8
+    )
+    assert ("timeout", "after") in reasons(e)
+    assert e.label == "Unverified"
+
+
+def recording_of_right() -> Any:
+    from afnb.experiments.agents import Function
+    from afnb.io.serve import Session
+
+    session = Session(id="quick")
+    Function(agent).run(session, SimulatedUpstream(policy(1, 1), seed=1), seed=0, workdir=".")
+    session.close()
+    return session.cassette()
+
+
+def test_a_crash_after_the_branch_is_evidence() -> None:
+    def crashing(ctx: Any) -> str:
+        text = agent(ctx)
+        if text.startswith("wrong") and ctx.seed != check_seed:
+            raise RuntimeError("the agent broke")
+        return text
+
+    bad = recording()
+    check_seed = derive_seed(0, "check", bad.id)
+    e = experiment(1, 0, agent=crashing, recording=bad)
+    assert (e.verdict, e.label) == ("recovered", "verified")
+    assert {r.recovery for r in e.results if r.role == "control"} == {"not_recovered"}
+
+
+def test_prefix_divergence_is_named_with_its_place() -> None:
+    count = iter(range(10_000))
+
+    def drifting(ctx: Any) -> str:
+        number = next(count)
+        with ctx.http_client() as client:
+            messages = [{"role": "user", "content": "start" if number == 0 else f"start {number}"}]
+            messages.append({"role": "user", "content": "first"})
+            answer = client.post("/v1/chat/completions", json={"model": "m", "messages": messages})
+            if number:
+                return "lost"
+            messages.append(answer.json()["choices"][0]["message"] | {})
+        return agent(ctx)
+
+    e = experiment(1, 0, agent=drifting)
+    assert e.label == "Unverified"
+    if e.results:
+        assert ("prefix_diverged", "before") in reasons(e)
+        assert any("messages[0].content" in (r.detail or "") for r in e.results)
+        assert all(r.report.live == 0 for r in e.results)
+
+
+def test_interrupted_from_another_thread_keeps_what_finished() -> None:
+    slow = SimulatedUpstream(policy(0.5, 0.5), latency_s=0.05)
+    seen: list[str] = []
+
+    def watch(result: Any, _title: str) -> None:
+        seen.append(result.reason or "")
+        if len(seen) == 3:
+            import _thread
+
+            _thread.interrupt_main()
+
+    e = experiment(0.5, 0.5, upstream=slow, on_replay=watch, n_jobs=2)
+    assert (e.verdict, e.reason) == ("unverified", "interrupted")
+    assert len(e.results) >= 3
+    assert threading.active_count() < 20
+
+
+def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tempfile
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = threading.active_count()
+    experiment(1, 0, n_jobs=4)
+    assert list(tmp_path.iterdir()) == []
+    deadline = time.monotonic() + 5
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() <= before + 4  # joblib keeps its threads for a while
