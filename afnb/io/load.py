@@ -27,12 +27,16 @@ Loaded = Cassette | Run
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One file format: its name, what it is in words, and its two functions."""
+    """One file format: its name, what it is in words, and its two functions.
+
+    A format whose files hold ``several`` runs is given the wanted run's id (or None) as well.
+    """
 
     name: str
     what: str
     detect: Callable[[Source], Found]
-    load: Callable[[Source], Any]
+    load: Callable[..., Any]
+    several: bool = False
 
 
 def _journal(source: Source) -> Found:
@@ -94,7 +98,7 @@ def load(
         raise ParameterError(f"outcome={outcome!r}; expected one of {', '.join(OUTCOMES)}")
     source = open_source(path)
     chosen = _named(format) if format is not None else find_format(source)
-    loaded: Loaded = chosen.load(source)
+    loaded: Loaded = chosen.load(source, run_id) if chosen.several else chosen.load(source)
     if run_id is not None and loaded.id != run_id:
         raise InputError(f"found the run {loaded.id!r} only, expected run_id={run_id!r}", path=source.path)
     return loaded if outcome is None else replace(loaded, outcome=outcome)

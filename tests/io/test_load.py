@@ -10,6 +10,7 @@ import pytest
 import zstandard
 
 from afnb.core.cassette import Cassette
+from afnb.core.run import Run
 from afnb.errors import InputError, ParameterError
 from afnb.io.formats.cassette import text_of
 from afnb.io.formats.source import Source, decompressed
@@ -76,6 +77,16 @@ def test_an_outcome_is_set_and_never_guessed(tmp_path: Path) -> None:
         load(path, "good")  # type: ignore[arg-type]
 
 
+def test_a_trace_is_a_run_with_the_outcome_its_file_states(tmp_path: Path) -> None:
+    text = '{"schema_version":"0.1","id":"r","outcome":"fail","steps":[{"idx":0,"kind":"llm","name":"a"}]}'
+    loaded = load(file(tmp_path, gzip.compress(text.encode()), "r.json.gz"))
+    assert isinstance(loaded, Run)
+    assert (loaded.id, loaded.outcome, len(loaded)) == ("r", "fail", 1)
+    assert load(file(tmp_path, text), "pass").outcome == "pass"
+    with pytest.raises(InputError, match=r"nearest is a trace .*, but it has no id"):
+        load(file(tmp_path, '{"schema_version":"0.1","steps":[]}'))
+
+
 def test_a_format_can_be_named(tmp_path: Path) -> None:
     path = file(tmp_path, json.dumps({"interactions": []}))
     assert len(load(path, format="vcr")) == 0
@@ -95,6 +106,7 @@ def test_a_run_id_must_be_there(tmp_path: Path) -> None:
 def test_no_format_claims_anothers_file() -> None:
     samples = {
         "cassette": TEXT,
+        "trace": b'{"schema_version":"0.1","id":"r","steps":[]}',
         "vcr": b"interactions: []\n",
         "journal": b'{"afnb_journal":1,"cassette_version":"0.1","id":"x"}\n',
     }
