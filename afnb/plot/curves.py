@@ -97,8 +97,8 @@ def recoverability(source: Any, ax: Axes | None = None) -> Axes:
     --------
     >>> from afnb.plot.style import figure
     >>> rows = [{"step": 0, "recovered": 9, "total": 10}, {"step": 1, "recovered": 1, "total": 10}]
-    >>> recoverability(rows, figure()[1]).get_ylim()
-    (-0.03, 1.03)
+    >>> recoverability(rows, figure()[1]).get_title(loc="left")
+    'recoverability'
     """
     curve = recoverability_data(source)
     ax = style.axes(ax)

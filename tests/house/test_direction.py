@@ -91,7 +91,10 @@ def test_core_is_standard_library_only(module: Module) -> None:
 
 
 PURE = {"core", "align", "causal"}
-PURE_BUT = {("afnb.causal.planning", "random"): "it simulates a rule with a generator seeded by its caller"}
+PURE_BUT = {
+    ("afnb.causal.planning", "random"): "it simulates a rule with a generator seeded by its caller",
+    ("afnb.causal.rehearsal", "random"): "it simulates replays with a generator seeded by its caller",
+}
 IMPURE = {
     "socket",
     "subprocess",
