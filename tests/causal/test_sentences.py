@@ -29,15 +29,16 @@ MAJORITY = decide([R, R], [], MajorityConsensus())
 def test_a_verified_cause():
     assert sentences.experiment_sentence(CAUSE, [7]) == (
         "With everything before step 7 as recorded and everything after it re-run, changing this answer made "
-        "the run recover more often (3 of 3 against 0 of 3). Chance of saying so if it made no difference: at "
-        "most 5 %."
+        "the run recover more often (3 of 3 against 0 of 3). Chance of saying so if it made no difference: "
+        "at most 5 %."
     )
 
 
 def test_a_verified_non_cause_is_not_called_innocent():
     assert sentences.experiment_sentence(NO_CAUSE, [7]) == (
         "With everything before step 7 as recorded and everything after it re-run, changing this answer "
-        "raises the recovery rate by less than 50 points (error at most 5 %). A smaller effect is not excluded."
+        "raises the recovery rate by less than 50 points (error at most 5 %). A smaller effect is not "
+        "excluded."
     )
 
 
