@@ -32,7 +32,7 @@ def add_parser(commands: Any) -> None:
         "--out", metavar="DIR", default="afnb-demo", help="folder for report and figures (default afnb-demo)"
     )
     parser.add_argument("--n-jobs", metavar="N", type=jobs, default=2, help="replays at a time (default 2)")
-    parser.add_argument("--seed", metavar="N", type=whole, default=0, help="seed of all replays (default 0)")
+    parser.add_argument("--seed", metavar="N", type=whole, default=1, help="seed of all replays (default 1)")
     parser.add_argument(
         "--json", action="store_true", help="print one JSON document (versioned), nothing else"
     )
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(whole_json)
     else:
-        print_page(page(demo, str(folder)))
+        print_page(page(demo, str(folder), args.seed))
     told = (demo.cause.label, demo.no_cause.label, demo.undecided.label) == (
         "verified",
         "verified",
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     return AS_TOLD if told else OTHERWISE
 
 
-def page(demo: Demo, folder: str) -> Page:
+def page(demo: Demo, folder: str, seed: int) -> Page:
     """The demonstration on one page: three questions, three honest answers."""
     parts: list[Part] = [
         Text(
@@ -88,7 +88,9 @@ def page(demo: Demo, folder: str) -> Page:
         parts.append(Text(found.title, "quiet"))
         parts.extend(next([part] for part in found.parts if isinstance(part, Text)))
         parts.extend([part for part in found.parts if isinstance(part, Bars)][:1])
-    parts.append(Facts((("report", f"{folder}/report.html"), ("figures", f"{folder}/*.png"))))
+    where = [("report", f"{folder}/report.html"), ("figures", f"{folder}/*.png")]
+    drawn = ("seed", f"{seed}; another one draws other replays, and may well decide the third question")
+    parts.append(Facts((*where, drawn)))
     return Page("afnb demo", None, tuple(parts), ("afnb diff BAD --against GOOD", "afnb attribute --help"))
 
 
