@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Any, Literal
 
 from afnb.errors import ParameterError
 
@@ -139,17 +139,20 @@ def run_command(
     parts = resolve_argv(argv)
     start = time.monotonic()
     reason = _why_not(parts, env, cwd)
+    held = _HeldInterrupts()
     if reason is None:
         try:
             child = _spawn(parts, env, cwd, capture)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, TypeError) as error:
             reason = f"the command {parts[0]!r} cannot be started: {error}"
     if reason is not None:
+        held.release()
         return ProcessResult("cannot_start", error=reason, wall_s=time.monotonic() - start)
     streams = _Streams(child, max_output) if capture else None
     status: ProcessStatus = "exited"
     with _foreground(child, wanted=not capture):
         try:
+            held.release()
             status = _watch(child, streams, None if timeout_s is None else start + timeout_s, stop)
         finally:
             _end_group(child, streams, grace_s)
@@ -249,6 +252,30 @@ def _signal_group(group: int, sign: int) -> bool:
     except (ProcessLookupError, PermissionError):
         return False
     return True
+
+
+class _HeldInterrupts:
+    """Ctrl-C held back while a command is being started: one just started would be ended by nobody."""
+
+    def __init__(self) -> None:
+        self._pending = False
+        self._old: Any = None
+        if threading.current_thread() is threading.main_thread():
+            old = signal.getsignal(signal.SIGINT)
+            if callable(old):
+                self._old = old
+                signal.signal(signal.SIGINT, self._note)
+
+    def _note(self, sign: int, frame: object) -> None:
+        self._pending = True
+
+    def release(self) -> None:
+        """Put the old handler back, and call it if there was an interrupt meanwhile."""
+        old, self._old = self._old, None
+        if old is not None:
+            signal.signal(signal.SIGINT, old)
+            if self._pending:
+                old(signal.SIGINT, None)
 
 
 class _Streams:

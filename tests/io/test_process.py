@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -189,6 +190,26 @@ def test_an_interrupt_ends_the_command_too(tmp_path: Path) -> None:
         running.send_signal(signal.SIGINT)
         assert running.communicate(timeout=60)[0] == "interrupted\n"
     assert gone(int(pid_file.read_text()))
+
+
+def test_an_interrupt_while_a_command_is_being_started_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    import afnb.io.process as process
+
+    started: list[int] = []
+    spawn = process._spawn
+
+    def interrupted(*args: Any) -> Any:
+        child = spawn(*args)
+        started.append(child.pid)
+        os.kill(os.getpid(), signal.SIGINT)
+        return child
+
+    monkeypatch.setattr(process, "_spawn", interrupted)
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        run_command(py("import time; time.sleep(60)"), grace_s=0.5)
+    assert gone(started[0])
+    assert signal.getsignal(signal.SIGINT) is handler
 
 
 def test_output_is_bounded_at_both_ends() -> None:
