@@ -11,6 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("afnb", deadline=None)  # timing never decides a test
+settings.load_profile("afnb")
 
 ROOT = Path(__file__).resolve().parent.parent
 VECTORS = Path(__file__).resolve().parent / "vectors"

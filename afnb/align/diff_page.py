@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from afnb.align.deltas import Deltas
@@ -60,21 +61,19 @@ def _sentence(diff: Diff) -> str:
 
 
 def _ticks(diff: Diff) -> tuple[Lane, ...]:
-    first_path: dict[int, str] = {}
-    for found in diff.field_diffs:
-        first_path.setdefault(found.move, found.path)
+    differing = {found.move for found in diff.field_diffs}
     ticks = []
     for index, move in enumerate(diff.moves):
-        bad = _label(diff.bad, move.bad_step) or None
-        good = _label(diff.good, move.good_step) or None
+        bad = _tick_label(diff.bad, move.bad_step)
+        good = _tick_label(diff.good, move.good_step)
         note = ""
         if diff.comparable and diff.fork is not None and index == diff.fork.move:
             kind = "fork"
-            note = f"{first_path[index]} differs" if index in first_path else ""
+            note = _paths([found.path for found in diff.at_fork()])
         elif move.kind != "sync":
             kind = move.kind
         elif move.in_sync(diff.params.tau):
-            kind = "near" if index in first_path or move.cost > 0 else "sync"
+            kind = "near" if index in differing or move.cost > 0 else "sync"
         else:
             kind = "unlike"
             note = f"cost {move.cost:.2f}"
@@ -82,8 +81,31 @@ def _ticks(diff: Diff) -> tuple[Lane, ...]:
     return tuple(ticks)
 
 
+def _paths(paths: list[str]) -> str:
+    """Which fields differ, those of the outputs first: they are what the step did."""
+    ordered = [path for path in paths if path.startswith("outputs")]
+    ordered += [path for path in paths if path not in ordered]
+    if len(ordered) > 2:
+        return f"{ordered[0]} and {len(ordered) - 1} fields more differ"
+    return f"{' and '.join(ordered)} differ{'s' if len(ordered) == 1 else ''}" if ordered else ""
+
+
 def _label(run: Run, step: int | None) -> str:
     return "" if step is None else f"{step} {run.steps[step].name}"
+
+
+def _tick_label(run: Run, step: int | None) -> str | None:
+    """The step's number and name, and for an llm step the tools it calls."""
+    if step is None:
+        return None
+    outputs = run.steps[step].outputs
+    calls = outputs.get("tool_calls") if isinstance(outputs, Mapping) else None
+    tools = [
+        str(call["name"])
+        for call in (calls if isinstance(calls, list) else [])
+        if isinstance(call, Mapping) and "name" in call
+    ]
+    return _label(run, step) + (f" calls {', '.join(tools)}" if tools else "")
 
 
 def _facts(diff: Diff) -> list[tuple[str, str]]:

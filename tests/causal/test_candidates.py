@@ -43,7 +43,7 @@ def test_candidates_vectors(vectors: Callable[[str], list[dict[str, Any]]]) -> N
         if vector["op"] != "candidates":
             continue
         seen += 1
-        got = [list(pair) for pair in candidates(found_of(vector["diff"]))]
+        got = [{"bad_step": bad, "good_step": good} for bad, good in candidates(found_of(vector["diff"]))]
         if got != vector["expect"]["candidates"]:
             wrong.append((vector, got))
     assert wrong == []
