@@ -46,6 +46,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "afnb.experiments.results": ("Experiment",),
     "afnb.experiments.what_if": ("what_if",),
     "afnb.io.load": ("load",),
+    "afnb.io.record": ("Recorder",),
     "afnb.io.simulated": ("SimulatedUpstream",),
     "afnb.io.upstream": ("LiveUpstream", "ScriptedUpstream", "Upstream"),
 }
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
     from afnb.experiments.results import Experiment as Experiment
     from afnb.experiments.what_if import what_if as what_if
     from afnb.io.load import load as load
+    from afnb.io.record import Recorder as Recorder
     from afnb.io.simulated import SimulatedUpstream as SimulatedUpstream
     from afnb.io.upstream import LiveUpstream as LiveUpstream
     from afnb.io.upstream import ScriptedUpstream as ScriptedUpstream
