@@ -18,7 +18,7 @@ import json
 import marshal
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from afnb.core.canonwalk import IGNORED, JSON_TEXT, CanonicalWalk, Marks, Settings, drop_paths
@@ -180,8 +180,8 @@ def needed_rules(
     tries = [few, few.on("key_order")] if "key_order" in matching.rules else [few]
     for tried in tries:
         if _same(recorded, asked, tried, key_of):
-            if tried.normalise is not None and _same(recorded, asked, tried.without("normaliser"), key_of):
-                tried = tried.without("normaliser")
+            if tried.normalise is not None and _same(recorded, asked, replace(tried, normalise=None), key_of):
+                tried = replace(tried, normalise=None)
             return tried.names()
     return _fewest(recorded, asked, matching, key_of)
 
@@ -222,7 +222,7 @@ def _normalised(request: Request, matching: Matching, marks: Marks) -> Request:
             f"the normaliser {name} turned a JSON body into one that is not JSON; keep it JSON"
         )
     if changed != request:
-        marks.add("normaliser", (request.method, request.path, request.headers, request.body))
+        marks.add(matching.normaliser_name, (request.method, request.path, request.headers, request.body))
     return changed
 
 

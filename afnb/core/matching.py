@@ -187,13 +187,19 @@ class Matching:
             *(name for name in RULE_NAMES if name in self.rules),
             *(f"pattern:{pattern.name}" for pattern in self.patterns),
             *(f"ignore:{path}" for path in self.ignore),
-            *(("normaliser",) if self.normalise is not None else ()),
+            *((self.normaliser_name,) if self.normalise is not None else ()),
         )
+
+    @property
+    def normaliser_name(self) -> str:
+        """What reports call ``normalise``: its own ``rule`` if it has one, else ``normaliser``."""
+        name = getattr(self.normalise, "rule", None)
+        return name if isinstance(name, str) else "normaliser"
 
     def without(self, name: str) -> Matching:
         """A copy without one of ``names()``."""
         kind, _, rest = name.partition(":")
-        if name == "normaliser":
+        if self.normalise is not None and name == self.normaliser_name:
             return replace(self, normalise=None)
         if kind == "pattern":
             return replace(self, patterns=tuple(p for p in self.patterns if p.name != rest))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from afnb.core.cassette import Cassette, Exchange, Request, Response, ToolExchange
 from afnb.core.edits import Edit, apply_edits, cut_again
@@ -57,6 +57,7 @@ class Redaction:
     paths: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
     replacement: str = REDACTED
+    rule: ClassVar[str] = "redaction"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "paths", tuple(self.paths))

@@ -325,9 +325,7 @@ def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
         read_cassette(tmp_path)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.data())
-def test_any_damage_gives_a_value_or_an_input_error(data: st.DataObject) -> None:
+def _damage(data: st.DataObject) -> None:
     text = bytearray(GOOD)
     for _ in range(data.draw(st.integers(1, 3))):
         start = data.draw(st.integers(0, len(text) - 1))
@@ -335,6 +333,19 @@ def test_any_damage_gives_a_value_or_an_input_error(data: st.DataObject) -> None
         text[start:stop] = data.draw(st.binary(max_size=4) | st.sampled_from(SPLINTERS))
     with contextlib.suppress(InputError):
         read_cassette(bytes(text))
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_any_damage_gives_a_value_or_an_input_error(data: st.DataObject) -> None:
+    _damage(data)
+
+
+@pytest.mark.soak
+@settings(max_examples=10_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_any_damage_gives_a_value_or_an_input_error_soak(data: st.DataObject) -> None:
+    _damage(data)
 
 
 SPLINTERS = [b"null", b"[]", b"{}", b"-1", b'"', b"1e999", b"NaN", b"true", b"\xff", b"9" * 5000]
