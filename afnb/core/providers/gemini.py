@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from urllib.parse import quote, unquote
 
 from afnb.core import sse
 from afnb.core.cassette import Request, Response
@@ -116,14 +117,14 @@ def tools(ask: Ask) -> tuple[str, ...]:
 def model(ask: Ask) -> str | None:
     """The model named in the path."""
     found = _PATH.search(ask.path)
-    return found["model"] if found else None
+    return unquote(found["model"]) if found else None
 
 
 def replace_model(ask: Ask, model: str) -> Request:
     """The request, with another model in its path."""
     found = _PATH.search(ask.path)
     assert found is not None
-    path = ask.path[: found.start("model")] + model + ask.path[found.end("model") :]
+    path = ask.path[: found.start("model")] + quote(model, safe="") + ask.path[found.end("model") :]
     return replace(ask.request, path=path + (f"?{ask.query}" if ask.query else ""))
 
 
@@ -232,12 +233,16 @@ def write(ask: Ask, response: Response, new: New) -> Response:
             else:
                 out.append(events[index])
         return restream(response, out)
-    written = [chunk for _, chunk in _rewritten(chunks, new)]
-    return with_json(response, written if response.body.lstrip().startswith(b"[") else written[0])
+    is_array = response.body.lstrip().startswith(b"[")
+    written = [chunk for _, chunk in _rewritten(chunks, new, whole=not is_array)]
+    return with_json(response, written if is_array else written[0])
 
 
-def _rewritten(chunks: Sequence[Json], new: New) -> list[tuple[int | None, Json]]:
-    """The chunks of the new answer, each with the recorded one it is (or comes from)."""
+def _rewritten(chunks: Sequence[Json], new: New, whole: bool = False) -> list[tuple[int | None, Json]]:
+    """The chunks of the new answer, each with the recorded one it is (or comes from).
+
+    ``whole`` says that one chunk is all there is, so that it ends the answer whatever it says.
+    """
     out: list[tuple[int | None, Json]] = []
     due = _Due(new)
     for index, chunk in enumerate(chunks):
@@ -251,18 +256,26 @@ def _rewritten(chunks: Sequence[Json], new: New) -> list[tuple[int | None, Json]
         parts = _parts(candidate.get("content"))
         kept = due.parts(parts)
         finish = text_or_none(candidate.get("finishReason"))
-        if finish is not None:
+        ends = whole or finish is not None
+        if ends:
             kept = [*kept, *due.rest()]
-        word = None if finish is None else finish_word(finish, new)
-        if not kept and parts and finish is None and not obj(chunk).get("usageMetadata"):
+        word = finish_word(finish, new) if ends else None
+        if not kept and parts and not ends and not obj(chunk).get("usageMetadata"):
             continue
         same = len(kept) == len(parts) and all(a is b for a, b in zip(kept, parts, strict=True))
         out.append((index, chunk if same and word == finish else _changed(obj(chunk), candidate, kept, word)))
     if not due.finished:
         holding = [c for c in chunks if _candidate(c) is not None]
         template = obj((holding or [c for c in chunks if isinstance(c, dict) and not c.get("error")])[0])
-        candidate = _candidate(template) or {}
-        out.append((None, _changed(template, candidate, due.rest(), finish_word(None, new))))
+        candidate = _candidate(template)
+        out.append(
+            (
+                None,
+                _changed(
+                    template, {} if candidate is None else candidate, due.rest(), finish_word(None, new)
+                ),
+            )
+        )
     return out
 
 

@@ -68,7 +68,7 @@ def turns(ask: Ask) -> list[Turn]:
 def _turn(item: Json) -> Turn | None:
     if not isinstance(item, dict):
         return Turn("user", content_text([item]))
-    kind = item.get("type", "message")
+    kind = text_or_none(item.get("type", "message"))
     if kind in CALL_FIELDS:
         return Turn("assistant", calls=(call_of(item),))
     if _is_result(item):

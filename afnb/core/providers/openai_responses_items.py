@@ -59,7 +59,7 @@ def message_text(item: Mapping[str, Any]) -> str:
 
 def kind_of(item: Json) -> Kind:
     """What an item is to a new answer: text, a call of the agent, or a part that stays."""
-    kind = obj(item).get("type")
+    kind = text_or_none(obj(item).get("type"))
     return "text" if kind == "message" else "call" if kind in CALL_FIELDS else "keep"
 
 
@@ -121,7 +121,7 @@ def _message(ask: Ask, old: dict[str, Any], text: str) -> dict[str, Any]:
 def _call(ask: Ask, old: dict[str, Any], new: New, index: int) -> dict[str, Any]:
     call = new.calls[index]
     call_id = call.id or fresh_id(ask, index, "call_")
-    kind = old.get("type")
+    kind = text_or_none(old.get("type"))
     if kind == "custom_tool_call" and isinstance(call.arguments, str):
         return {**old, "call_id": call_id, "name": call.name, "input": call.arguments}
     has_own_kind = kind in CALL_FIELDS and kind not in ("function_call", "custom_tool_call")
