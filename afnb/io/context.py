@@ -290,6 +290,7 @@ class AgentContext:
         self._ahead.mark(request)
 
     def _no_open_call(self) -> None:
+        self._ahead.check()
         if self._open is not None:
             name, _, permit = self._open
             raise PermitError(
@@ -332,9 +333,11 @@ class AgentContext:
 
     def _may_run(self, name: str, tool: Tool | None, effect: ev.Effect) -> None:
         """Refuse, before anything is recorded, a call that could not or must not be made live."""
-        dangling = self._cursor.dangling_intent() is not None
-        if self.is_replaying and not dangling:
+        dangling = self._cursor.dangling_intent()
+        if self.is_replaying and dangling is None:
             return
+        if dangling is not None and effect == "write" and dangling.seq != self._not_executed:
+            return  # the cursor refuses it, for a person to decide
         if tool is None:
             raise ParameterError(f"tool {name!r} would run now and the agent has no such tool")
         if (

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from afnb.core import events as ev
-from afnb.core.cassette import Request, Response
+from afnb.core.cassette import Request
 from afnb.core.jsonvalue import Json, dumps, loads
 from afnb.core.providers import outputs_of, provider_error, read_answer
 from afnb.core.run import Warn
@@ -170,22 +170,31 @@ def ask_model(upstream: Upstream, request: Request) -> tuple[Json, ev.TokenUsage
     if response.incomplete:
         raise UpstreamError("the model's answer broke off before its end")
     answer = read_answer(request, response)
-    usage, notes = _usage(None if answer is None else answer.usage)
     try:
-        return loads(response.body), usage, notes
+        value = loads(response.body)
     except InputError:
-        value = _text_of(response) if answer is None else outputs_of(answer)
-        return value, usage, notes
+        value = response.body.decode("utf-8", "replace") if answer is None else outputs_of(answer)
+    read = None if answer is None or answer.usage is None else answer.usage
+    counts = (read.input_tokens, read.output_tokens) if read is not None else _said_usage(value)
+    return value, *_usage(counts)
 
 
-def _text_of(response: Response) -> str:
-    return response.body.decode("utf-8", "replace")
+def _said_usage(value: Json) -> tuple[int | None, int | None]:
+    """The counts of a body of no known provider that has a ``usage`` of one of the usual forms."""
+    usage = value.get("usage") if isinstance(value, dict) else None
+    if not isinstance(usage, dict):
+        return None, None
+    found = [
+        next((usage[k] for k in keys if type(usage.get(k)) is int), None)
+        for keys in (("input_tokens", "prompt_tokens"), ("output_tokens", "completion_tokens"))
+    ]
+    return found[0], found[1]
 
 
-def _usage(usage: Any) -> tuple[ev.TokenUsage, list[Warn]]:
+def _usage(given: tuple[int | None, int | None]) -> tuple[ev.TokenUsage, list[Warn]]:
     counts, notes = [], []
-    for name in ("input_tokens", "output_tokens"):
-        count = getattr(usage, name, None) or 0
+    for name, said in zip(("input_tokens", "output_tokens"), given, strict=True):
+        count = said or 0
         if not 0 <= count <= ev.U32_MAX:
             notes.append(Warn("token_count", f"{name} is {count}; a log holds 0 to {ev.U32_MAX}"))
             count = min(max(count, 0), ev.U32_MAX)

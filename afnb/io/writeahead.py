@@ -40,10 +40,14 @@ class WriteAhead:
         for envelope in sink.log:
             self._allow(envelope)
 
-    def ask(self, request: Callable[[], T]) -> T:
-        """Make one request of the cursor."""
+    def check(self) -> None:
+        """Raise what stopped the run, if something did."""
         if self.stopped is not None:
             raise self.stopped
+
+    def ask(self, request: Callable[[], T]) -> T:
+        """Make one request of the cursor."""
+        self.check()
         try:
             return request()
         except ParameterError:
