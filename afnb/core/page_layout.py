@@ -25,7 +25,7 @@ WORDS = {
     "log": "only in {0}",
     "model": "only in {1}",
     "fork": "fork",
-    "patched": "patched",
+    "patched": "changed",
 }
 
 TONE_MARKS: dict[Tone, str] = {"plain": "", "good": "✓", "bad": "✗", "warn": "!", "quiet": ""}

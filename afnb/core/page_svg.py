@@ -62,7 +62,7 @@ def timeline(part: Timeline) -> str:
     wide = int(min(_WIDTH, max(end + 60, 360))) if roomy else _WIDTH
     body = [_lanes(part.lanes, end)]
     x = float(_LEFT)
-    flagged = -1e9
+    flagged = named = -1e9
     for i, (span, width) in enumerate(zip(drawn, widths, strict=True)):
         step = unit * width
         centre = x + step / 2
@@ -74,8 +74,9 @@ def timeline(part: Timeline) -> str:
         if roomy and span.count == 1:
             body.append(_numbers(tick, centre))
         if span.kind in ("fork", "patched") and not span.mixed and centre - flagged > 60:
-            body.append(_flag(span.kind, tick, centre, named=roomy and flagged < 0, wide=wide))
-            flagged = centre
+            apart = roomy and centre - named > 170
+            body.append(_flag(span.kind, tick, centre, named=apart, wide=wide))
+            flagged, named = centre, centre if apart else named
         x += step
     label = attribute(
         f"{one_line(part.lanes[0])} and {one_line(part.lanes[1])} on one time line, "

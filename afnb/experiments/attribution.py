@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from afnb.causal import sentences
 from afnb.causal.decision import Label, Rule, Verdict
-from afnb.core.page import Facts, Page, Part, Shown, Table, Text
+from afnb.core.page import Facts, Page, Part, Shown, Table, Text, Timeline
 from afnb.experiments.results import (
     Experiment,
     Fidelity,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Attribution(Shown):
     """Which step of the bad run made it fail, as far as replays could show.
 
@@ -152,7 +152,7 @@ class Attribution(Shown):
 
     def page(self) -> Page:
         """The card."""
-        parts: list[Part] = [Text(self.sentence())]
+        parts: list[Part] = [Text(self.sentence()), *self.timeline()]
         for experiment in self.confirmations or self.experiments_run[:1]:
             parts.append(Text(f"{experiment.purpose}: {'; '.join(experiment.interventions)}", "quiet"))
             parts.append(Text(experiment.sentence()))
@@ -163,6 +163,24 @@ class Attribution(Shown):
             parts.append(self.experiment_table())
         following = ("a.replays.to_pandas()", "afnb.plot.replays(a)", "afnb.plot.alignment(a.diff)")
         return Page(f"Why {self.bad} failed", badge(self.verdict, self.label), tuple(parts), following)
+
+    def timeline(self) -> tuple[Timeline, ...]:
+        """The two runs on one line, the steps of the confirmed repair marked; empty without a diff."""
+        changed = {str(step) for step in self.origination}
+        found = self.diff.page().parts if self.diff is not None else ()
+        return tuple(
+            replace(
+                part,
+                ticks=tuple(
+                    replace(tick, kind="patched", note="part of the confirmed repair")
+                    if tick.bad is not None and tick.bad.split(" ")[0] in changed
+                    else tick
+                    for tick in part.ticks
+                ),
+            )
+            for part in found
+            if isinstance(part, Timeline)
+        )
 
     def facts(self) -> list[tuple[str, str]]:
         """Label and value pairs."""
