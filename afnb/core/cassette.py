@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from afnb.core.page import Shown
 from afnb.core.run import OutcomeLabel, Warn
 
 Headers = tuple[tuple[str, str], ...]
@@ -100,8 +101,8 @@ class ToolExchange:
     attrs: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Cassette:
+@dataclass(frozen=True, slots=True, repr=False)
+class Cassette(Shown):
     """All exchanges of one run, in capture order.
 
     ``attrs`` holds additive top-level fields (unknown ones too) so that they survive a round trip.
@@ -126,6 +127,9 @@ class Cassette:
 
     def __len__(self) -> int:
         return len(self.exchanges)
+
+    def __bool__(self) -> bool:
+        return True
 
     def with_response(self, exchange: int, response: Response) -> Cassette:
         """A copy whose ``exchange`` answers ``response``; the recording itself is never changed."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from afnb.core.jsonvalue import MISSING, JsonOrMissing
+from afnb.core.page import Shown
 
 StepKind = Literal["llm", "tool", "agent", "other"]
 OutcomeLabel = Literal["pass", "fail", "unknown"]
@@ -74,8 +75,8 @@ class Step:
     seq: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+@dataclass(frozen=True, slots=True, repr=False)
+class Run(Shown):
     """One run: its steps in order, and what is known of it.
 
     ``outcome`` is given by the user and never guessed from a status. ``answer`` is the function
@@ -103,3 +104,6 @@ class Run:
 
     def __len__(self) -> int:
         return len(self.steps)
+
+    def __bool__(self) -> bool:
+        return True

@@ -32,7 +32,7 @@ class ToolNotice:
         return self.fate == "would run again, not allowed"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Preflight(Shown):
     """What every replay of an experiment would do."""
 

@@ -23,7 +23,7 @@ from afnb.io.upstream import as_upstream
 from afnb.tables.schemas import SCHEMA_VERSION
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Replay(Shown):
     """One replay of a recording: what was served, what went live, what missed, and how the agent ended."""
 

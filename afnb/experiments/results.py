@@ -56,7 +56,7 @@ class Fidelity:
         return f"{self.recording}: failed, {self.reason}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Experiment(Shown):
     """One intervention against its control arm, and what the replays said.
 
