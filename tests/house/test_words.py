@@ -15,7 +15,7 @@ SELF = "tests/house/test_words.py"
 
 FORBIDDEN = {
     "an absolute home path": r"/(?:home|Users|root)/[a-z][\w.-]*/|\b[A-Z]:\\\\Users\\\\",
-    "a path of one machine": r"(?<![\w.])/work/|(?<![\w./])/tmp/(?!$)[a-z]\w+/",
+    "a path of one machine": r"(?<![\w.])/work/",
     "a private registry": r"https?://[^\s\"'<>)]*(?:artifactory|nexus|devpi|simple/|pypi\.(?!org)[a-z])",
     "how it was made": r"(?i)\b(?:subagent|co-authored-by|as an ai\b|"
     r"generated with (?:claude|chatgpt|copilot)|(?:claude|chatgpt|copilot) wrote)\b",
