@@ -25,6 +25,17 @@ from .providers.wire import (
     post,
     stream,
 )
+from .providers.wire_more import (
+    ORDER_ITEM,
+    ORDER_PART,
+    USER_ITEM,
+    USER_PART,
+    gemini_chunk,
+    gemini_request,
+    message_item,
+    responses_body,
+    responses_request,
+)
 
 Pair = tuple[Request, Response]
 
@@ -418,3 +429,64 @@ def test_an_empty_cassette() -> None:
     run = run_from_cassette(Cassette("e"))
     assert (len(run), run.answer, run.warnings) == (0, None, ())
     assert attempts(Cassette("e")) == model_positions(Cassette("e")) == {}
+
+
+# --- other wire shapes ---
+
+
+def test_a_chain_of_responses_sends_results_alone() -> None:
+    calls = [ORDER_ITEM, USER_ITEM]
+    results = [
+        {"type": "function_call_output", "call_id": "call_b", "output": "Zoë"},
+        {"type": "function_call_output", "call_id": "call_a", "output": '{"total": 3}'},
+    ]
+    recording = cassette(
+        (responses_request(), answer(responses_body(calls))),
+        (
+            responses_request(results, previous_response_id="resp_1"),
+            answer(responses_body([message_item("ok")])),
+        ),
+    )
+    run = run_from_cassette(recording)
+    assert [(s.name, s.outputs) for s in run.steps[:3]][1:] == [
+        ("get_order", {"total": 3}),
+        ("get_user", "Zoë"),
+    ]
+    assert run.answer == "ok"
+
+
+def test_an_answer_fetched_later_is_the_step() -> None:
+    queued = answer(responses_body([], "queued", usage=None))
+    fetch = Request("GET", "/v1/responses/resp_1")
+    history = [ORDER_ITEM, {"type": "function_call_output", "call_id": "call_a", "output": "x"}]
+    recording = cassette(
+        (responses_request(), queued),
+        (fetch, answer(responses_body([], "in_progress", usage=None))),
+        (fetch, answer(responses_body([ORDER_ITEM]))),
+        (responses_request(["hi", *history]), answer(responses_body([message_item("ok")]))),
+    )
+    run = run_from_cassette(recording)
+    assert [(s.kind, s.exchange) for s in run.steps] == [
+        ("other", 0), ("other", 1), ("llm", 2), ("tool", None), ("llm", 3)
+    ]  # fmt: skip
+    assert run.steps[3].outputs == "x"
+    assert run.warnings == ()
+
+
+def test_parallel_calls_without_ids_are_told_by_name_and_order() -> None:
+    again = {"functionCall": {"name": "get_order", "args": {"id": 8}}}
+    said = [("get_user", "u"), ("get_order", "o7"), ("get_order", "o8")]
+    results = [{"functionResponse": {"name": n, "response": {"result": r}}} for n, r in said]
+    contents = [
+        {"role": "user", "parts": [{"text": "hi"}]},
+        {"role": "model", "parts": [ORDER_PART, again, USER_PART]},
+        *({"role": "user", "parts": [r]} for r in results),
+    ]
+    recording = cassette(
+        (gemini_request(), answer(gemini_chunk(ORDER_PART, again, USER_PART, finish="STOP"))),
+        (gemini_request(contents=contents), answer(gemini_chunk({"text": "ok"}, finish="STOP"))),
+    )
+    run = run_from_cassette(recording)
+    assert [(s.call_id, s.outputs) for s in run.steps if s.kind == "tool"] == [
+        ("get_order#0", {"result": "o7"}), ("get_order#1", {"result": "o8"}), ("get_user#0", {"result": "u"})
+    ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -54,14 +54,12 @@ def matches(method: str, path: str, body: Mapping[str, Any] | None) -> bool:
 # --- requests -----------------------------------------------------------------------------------
 
 
-def turns(ask: Ask) -> list[Turn]:
+def turns(ask: Ask) -> Iterator[Turn]:
     """The system prompt and the messages; a user message may hold results, text or both."""
-    found: list[Turn] = []
     if ask.body.get("system"):
-        found.append(Turn("system", content_text(ask.body["system"])))
+        yield Turn("system", content_text(ask.body["system"]))
     for message in objs(ask.body.get("messages")):
-        found.append(_turn(message))
-    return found
+        yield _turn(message)
 
 
 def _turn(message: dict[str, Any]) -> Turn:

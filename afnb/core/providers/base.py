@@ -7,7 +7,8 @@ A provider module knows one wire shape. It offers the same names as every other 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
@@ -147,7 +148,7 @@ class Provider(Protocol):
     def matches(self, method: str, path: str, body: Mapping[str, Any] | None) -> bool:
         """Whether this module reads such requests."""
 
-    def turns(self, ask: Ask) -> list[Turn]:
+    def turns(self, ask: Ask) -> Iterable[Turn]:
         """The messages of the request; ids that the provider leaves out are empty."""
 
     def tools(self, ask: Ask) -> tuple[str, ...]:
@@ -168,6 +169,8 @@ class Provider(Protocol):
     def write(self, ask: Ask, response: Response, new: New) -> Response:
         """The recorded answer with new text and calls."""
 
+
+_MAY_BE_JSON = re.compile(r'[ \t\n\r]*[\[{"0-9tfn-]')
 
 # --- JSON ---------------------------------------------------------------------------------------
 
@@ -190,7 +193,7 @@ def json_value(data: bytes | str) -> Json:
 
 def parsed_or_text(text: Json) -> Json:
     """A JSON value where ``text`` is one, else ``text`` itself (which may be a value already)."""
-    if not isinstance(text, str):
+    if not isinstance(text, str) or not _MAY_BE_JSON.match(text):
         return text
     try:
         return loads(text)

@@ -70,7 +70,7 @@ def _invokes(ask: Ask) -> bool:
 def turns(ask: Ask) -> list[Turn]:
     """The system texts and the messages."""
     if _invokes(ask):
-        return anthropic.turns(ask)
+        return list(anthropic.turns(ask))
     system = [block["text"] for block in objs(ask.body.get("system")) if isinstance(block.get("text"), str)]
     found = [Turn("system", "\n".join(system))] if system else []
     return found + [_turn(message) for message in objs(ask.body.get("messages"))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from afnb.core.cassette import Request, Response
@@ -44,9 +44,9 @@ def matches(method: str, path: str, body: Mapping[str, Any] | None) -> bool:
 # --- requests -----------------------------------------------------------------------------------
 
 
-def turns(ask: Ask) -> list[Turn]:
+def turns(ask: Ask) -> Iterator[Turn]:
     """The messages, in order."""
-    return [_turn(message) for message in objs(ask.body.get("messages"))]
+    return (_turn(message) for message in objs(ask.body.get("messages")))
 
 
 def _turn(message: dict[str, Any]) -> Turn:

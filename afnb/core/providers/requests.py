@@ -77,11 +77,11 @@ def conversation_key(request: Request) -> str:
     >>> conversation_key(a) == conversation_key(b)
     True
     """
-    turns = read_turns(request)
-    if not turns:
-        return "" if not is_model_request(request) else _digest([[], ""])
+    found = opened(request)
+    if found is None:
+        return ""
     system: list[str] = []
-    for turn in turns:
+    for turn in found[0].turns(found[1]):
         if turn.role == "system":
             system.append(turn.text)
         elif turn.role == "user" and turn.text:

@@ -12,6 +12,7 @@ from afnb.core.providers import read_answer, write_answer
 
 from .wire import (
     CALLS,
+    answer,
     chat_answer,
     chat_calls_answer,
     chat_calls_stream,
@@ -26,6 +27,16 @@ from .wire import (
     claude_start,
     claude_text_stream,
     stream,
+)
+from .wire_more import (
+    ORDER_ITEM,
+    REASONING,
+    USER_ITEM,
+    message_item,
+    responses_body,
+    responses_events,
+    responses_request,
+    responses_stream,
 )
 
 httpx2 = pytest.importorskip("httpx2")
@@ -48,6 +59,13 @@ CLAUDE_STREAMS = {
     "text": claude_text_stream(),
     "calls": claude_calls_stream(timed=True),
     "cut": stream(claude_start(), *claude_block(0, {"type": "text", "text": ""})[:-1], named=True),
+}
+
+
+RESPONSES_STREAMS = {
+    "text": responses_stream([REASONING, message_item("a\u2028b")]),
+    "calls": responses_stream([ORDER_ITEM, USER_ITEM], timed=True),
+    "cut": stream(*responses_events([REASONING, message_item("abc")], ends=False)[:-3], named=True),
 }
 
 
@@ -175,3 +193,41 @@ def test_anthropic_streamed(name: str, outputs: dict[str, Any]) -> None:
     assert kinds[0] == "message_start"
     assert kinds[-2:] == ["message_delta", "message_stop"]
     assert kinds.count("content_block_start") == kinds.count("content_block_stop")
+
+
+def check_responses(got: Any, outputs: dict[str, Any], expected_ids: list[str]) -> None:
+    calls = [item for item in got.output if item.type == "function_call"]
+    assert got.output_text == outputs["text"]
+    assert [(c.name, json.loads(c.arguments)) for c in calls] == [
+        (c["name"], c["arguments"]) for c in outputs["tool_calls"]
+    ]
+    assert [c.call_id for c in calls] == expected_ids
+    assert got.status == "completed"
+
+
+@pytest.mark.parametrize("outputs", OUTPUTS)
+@pytest.mark.parametrize("items", [[message_item("a")], [REASONING, ORDER_ITEM, USER_ITEM]])
+def test_openai_responses_plain(items: list[Any], outputs: dict[str, Any]) -> None:
+    request = responses_request()
+    written = write_answer(request, answer(responses_body(items)), outputs)
+    with openai_client(written) as client:
+        got = client.responses.create(model="gpt-x", input="hi")
+    check_responses(got, outputs, ids(request, written))
+    assert got.usage.total_tokens == 16
+
+
+@pytest.mark.parametrize("outputs", OUTPUTS)
+@pytest.mark.parametrize("name", RESPONSES_STREAMS)
+def test_openai_responses_streamed(name: str, outputs: dict[str, Any]) -> None:
+    request = responses_request()
+    written = write_answer(request, RESPONSES_STREAMS[name], outputs)
+    with openai_client(written) as client, client.responses.stream(model="gpt-x", input="hi") as events:
+        seen = list(events)
+        got = events.get_final_response()
+    check_responses(got, outputs, ids(request, written))
+    said = "".join(e.delta for e in seen if e.type == "response.output_text.delta")
+    assert said == outputs["text"]
+    numbers = [e.sequence_number for e in seen]
+    assert numbers == list(range(len(numbers)))
+    if name != "cut":
+        assert got.usage.total_tokens == 16
