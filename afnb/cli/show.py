@@ -24,8 +24,8 @@ STYLES: dict[Style, str] = {
     "title": "bold",
     "code": "cyan",
     "label": "bold",
-    "good": "blue",
-    "bad": "dark_orange3",
+    "good": "dodger_blue1",
+    "bad": "dark_orange",
     "warn": "yellow",
     "quiet": "bright_black",
 }

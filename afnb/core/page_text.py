@@ -256,7 +256,8 @@ def _timeline(part: Timeline, width: int) -> Iterator[Line]:
     yield [Piece("   ".join(f"{MARKS[kind]} {word} {n:,}" for kind, word, n in tally), "quiet")]
     ticks, total = layout.notable(part.ticks)
     for tick in ticks:
-        yield [Piece(f"{MARKS[layout.kind_of(tick)]} {layout.tick_sentence(tick, part.lanes)}")]
+        sentence = f"{MARKS[layout.kind_of(tick)]} {layout.tick_sentence(tick, part.lanes)}"
+        yield from _wrap(sentence, width, "plain", "  ")
     if total > len(ticks):
         yield [Piece(f"and {total - len(ticks):,} more", "quiet")]
 
