@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from afnb.core import sse
+from afnb.core import awsstream, sse
 from afnb.core.cassette import Request, Response
 from afnb.core.jsonvalue import Json
 from afnb.core.providers.base import Answer, Ask, Turn, error_text, framing, json_object, obj
+from afnb.core.providers.bedrock_stream import frame_error
 from afnb.core.providers.changes import new_answer, number_calls, number_missing_ids
 from afnb.core.providers.choose import must_open, opened
 from afnb.core.providers.requests import is_model_request
@@ -64,7 +65,7 @@ _ROLE_KEYS = ("agent_name", "agent", "gen_ai.agent.name")
 
 
 def _role_name(provider: Provider, ask: Ask) -> str | None:
-    """The agent's name: a key of the request's metadata, or the name on its system message.
+    """The agent's name: a key of the request's metadata, or the name on a system message it opens with.
 
     Names on user and assistant messages are those of other participants or of earlier turns: taking
     them would give one agent several names in the course of a run.
@@ -118,6 +119,8 @@ def _error_in(response: Response) -> str | None:
             if failure or obj(value).get("type") == "error":
                 return error_text(failure or value)
         return None
+    if kind == "aws":
+        return next((e for frame in awsstream.parse(response.body)[0] if (e := frame_error(frame))), None)
     body = json_object(response.body)
     return error_text(obj(body).get("error") or obj(body).get("message"))
 

@@ -100,9 +100,8 @@ def read_blocks(response: Response) -> Stream:
     for frame in frames:
         value = json_object(frame.payload) or {}
         kind = frame.header(":event-type")
-        if frame.header(":message-type") in ("exception", "error"):
-            name = frame.header(":exception-type") or frame.header(":error-code") or "exception"
-            stream.error = f"{name}: {error_text(value) or frame.header(':error-message') or 'no message'}"
+        if (error := frame_error(frame)) is not None:
+            stream.error = error
         elif type(value.get("contentBlockIndex")) is int:
             _take(stream, str(kind), frame, value)
         elif kind in ("messageStop", "metadata"):
@@ -113,6 +112,16 @@ def read_blocks(response: Response) -> Stream:
         else:
             stream.head.append(frame)
     return stream
+
+
+def frame_error(frame: awsstream.Frame) -> str | None:
+    """The sentence of an exception frame, None for any other."""
+    if frame.header(":message-type") not in ("exception", "error"):
+        return None
+    name = frame.header(":exception-type") or frame.header(":error-code") or "exception"
+    return (
+        f"{name}: {error_text(json_object(frame.payload)) or frame.header(':error-message') or 'no message'}"
+    )
 
 
 def _take(stream: Stream, kind: str, frame: awsstream.Frame, value: dict[str, Any]) -> None:

@@ -43,6 +43,9 @@ def number_missing_ids(turns: Iterable[Turn]) -> list[Turn]:
     results: dict[str, int] = {}
     done: list[Turn] = []
     for turn in turns:
+        if all(c.id for c in turn.calls) and all(r.call_id for r in turn.results):
+            done.append(turn)
+            continue
         turn_calls = tuple(c if c.id else replace(c, id=_number(c.name, calls)) for c in turn.calls)
         turn_results = tuple(
             r if r.call_id else replace(r, call_id=_number(r.name or "", results)) for r in turn.results

@@ -32,10 +32,10 @@ NAME = "openai-chat"
 
 
 def matches(method: str, path: str, body: Mapping[str, Any] | None) -> bool:
-    """POST .../chat/completions with messages."""
+    """POST .../chat/completions (or Mistral's .../agents/completions) with messages."""
     return (
         method == "POST"
-        and path.endswith("/chat/completions")
+        and path.endswith(("/chat/completions", "/agents/completions"))
         and body is not None
         and isinstance(body.get("messages"), list)
     )

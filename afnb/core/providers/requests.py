@@ -16,6 +16,9 @@ from afnb.core.providers.choose import must_open, opened
 def provider_of(request: Request) -> str | None:
     """The wire shape of a model request, None for any other request.
 
+    One of ``openai-chat``, ``anthropic``, ``openai-responses``, ``gemini``, ``ollama``, ``bedrock``,
+    ``cohere`` and ``openai-text``.
+
     Examples
     --------
     >>> provider_of(Request("POST", "/v1/messages", body=b'{"messages": []}'))

@@ -458,6 +458,7 @@ def test_an_exception_frame_is_an_error() -> None:
     body = bad[:-4] + struct.pack(">I", zlib.crc32(bad[:-4]))
     request = bedrock_request(CONVERSE + "-stream")
     assert read_answer(request, Response(200, AWS, body)) is None
+    assert provider_error(request, Response(200, AWS, body)) == "throttlingException: slow down"
     begun = frames(*converse_frames(TEXT_BLOCK, stop=None)).body
     got = read(request, Response(200, AWS, begun + body))
     assert (got.text, got.complete, got.error) == (TEXT, False, "throttlingException: slow down")
@@ -569,4 +570,5 @@ def test_a_masked_url_is_told_by_the_body() -> None:
     assert provider_of(post("**REDACTED**", {"model": "m", "system": "s", "messages": []})) == "anthropic"
     assert provider_of(post("**REDACTED**", {"model": "m", "messages": []})) == "openai-chat"
     assert provider_of(post("**REDACTED**", {"x": 1})) is None
+    assert provider_of(post("/v1/agents/completions", {"agent_id": "a", "messages": []})) == "openai-chat"
     assert provider_of(post(GEMINI, {"contents": []})) == "gemini"
