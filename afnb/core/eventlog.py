@@ -8,10 +8,10 @@ being written. A broken line anywhere else is an error that names line and byte.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from afnb.core import events as ev
-from afnb.core.run import Warn
+from afnb.core.run import OutcomeLabel, Warn
 from afnb.core.shape import Violation, first_violation
 from afnb.core.state import RunState, derive_state
 from afnb.core.wire import parse_array, parse_envelope, write_lines
@@ -37,6 +37,8 @@ class EventLog:
         What reading had to leave out or remark.
     lines
         The 1-based line each event was read from, if it was read from lines.
+    outcome
+        How the run went, as the user says; never guessed from a status.
 
     Examples
     --------
@@ -54,6 +56,7 @@ class EventLog:
     source: str | None = field(default=None, compare=False)
     warnings: tuple[Warn, ...] = field(default=(), compare=False)
     lines: tuple[int, ...] | None = field(default=None, compare=False)
+    outcome: OutcomeLabel | None = None
 
     @classmethod
     def from_envelopes(cls, envelopes: Iterable[ev.Envelope], source: str | None = None) -> EventLog:
@@ -128,7 +131,7 @@ class EventLog:
         """The log as it was after its first ``events`` events."""
         kept = self.envelopes[:events]
         lines = None if self.lines is None else self.lines[:events]
-        return EventLog(self.id if kept else None, kept, self.source, self.warnings, lines)
+        return replace(self, id=self.id if kept else None, envelopes=kept, lines=lines)
 
     @property
     def state(self) -> RunState:

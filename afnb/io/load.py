@@ -11,18 +11,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from afnb.core.cassette import Cassette
+from afnb.core.eventlog import EventLog
 from afnb.core.jsonvalue import MISSING
 from afnb.core.run import OUTCOMES, OutcomeLabel, Run
 from afnb.errors import InputError, ParameterError
 from afnb.io.files import PathLike
 from afnb.io.formats import cassette as cassette_format
+from afnb.io.formats import eventlog as eventlog_format
 from afnb.io.formats import trace as trace_format
 from afnb.io.formats import vcr as vcr_format
 from afnb.io.formats.reading import read_json
 from afnb.io.formats.source import Found, Source, open_source
 from afnb.io.journal import is_journal, read_journal
 
-Loaded = Cassette | Run
+Loaded = Cassette | Run | EventLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ FORMATS: tuple[Format, ...] = (
     Format("journal", "a journal of a recording", _journal, lambda s: read_journal(s.data, s.path)),
     Format("cassette", "a cassette (JSON)", cassette_format.detect, cassette_format.load),
     Format("trace", "a trace (JSON)", trace_format.detect, trace_format.load),
+    Format("eventlog", "an event log", eventlog_format.detect, eventlog_format.load, several=True),
     Format("vcr", "a VCR.py cassette (YAML)", vcr_format.detect, vcr_format.load),
 )
 """Every format, in the order in which they are asked."""
@@ -74,7 +77,7 @@ def load(
 
     Returns
     -------
-    Cassette or Run
+    Cassette, Run or EventLog
         ``warnings`` says what was not understood.
 
     Raises
@@ -99,7 +102,7 @@ def load(
     source = open_source(path)
     chosen = _named(format) if format is not None else find_format(source)
     loaded: Loaded = chosen.load(source, run_id) if chosen.several else chosen.load(source)
-    if run_id is not None and loaded.id != run_id:
+    if run_id is not None and not chosen.several and loaded.id != run_id:
         raise InputError(f"found the run {loaded.id!r} only, expected run_id={run_id!r}", path=source.path)
     return loaded if outcome is None else replace(loaded, outcome=outcome)
 
