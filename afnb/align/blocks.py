@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import cast
 
 _MANY = 2000
 
@@ -91,7 +92,7 @@ def _runs(cells: int, length: int, diagonal: int) -> int:
     return runs
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=1024)
 def _columns(width: int, last: int, rows: int) -> int:
     """Every row's last ``last`` columns."""
     ones = _every_row(width, rows)
@@ -122,10 +123,10 @@ def _left_alive(chain: Sequence[tuple[int, int]], length: int, n: int, m: int, s
 def _library() -> Callable[..., list[float]] | None:
     """The compiled ratio of the ``fast`` extra, if it is installed: the same numbers, sooner."""
     try:
-        from difflib_fast import ratio
+        import difflib_fast
     except ImportError:
         return None
-    return ratio  # type: ignore[no-any-return]
+    return cast("Callable[..., list[float]]", difflib_fast.ratio)
 
 
 def ratios(pairs: Sequence[tuple[str, str]]) -> list[float]:
