@@ -37,6 +37,8 @@ from afnb.core.permits import (
 from afnb.core.shape import cursor_refusal
 from afnb.errors import Divergence, MalformedLog, NeedsReconciliation, ParameterError, PermitError
 
+__all__ = ["Emitted", "Live", "ModelReply", "Permit", "ReplayCursor", "Replayed"]
+
 T = TypeVar("T")
 P = TypeVar("P")
 

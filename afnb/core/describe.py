@@ -6,8 +6,7 @@ from typing import Any
 
 from afnb.core import events as ev
 from afnb.core.instants import Instant
-from afnb.core.jsonvalue import MISSING, first_difference
-from afnb.core.wiretext import canonical_text
+from afnb.core.jsonvalue import MISSING, dumps, first_difference
 from afnb.errors import ParameterError
 
 _CLIP = 80
@@ -22,9 +21,9 @@ def shown(value: Any) -> str:
     if value is MISSING:
         return "nothing"
     try:
-        text = canonical_text(value)
-    except (ParameterError, RecursionError):
-        text = repr(value)
+        text = dumps(value)
+    except ParameterError:
+        text = f"a {type(value).__name__}, which is no JSON"
     return text if len(text) <= _CLIP else text[: _CLIP - 3] + "..."
 
 

@@ -81,8 +81,10 @@ class EventFile:
             raise InputError(f"cannot be opened: {error.strerror or error}", path=self.path) from None
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except OSError as error:
             os.close(fd)
+            if not isinstance(error, BlockingIOError):
+                raise InputError(f"cannot be locked: {error.strerror or error}", path=self.path) from None
             raise InputError(
                 "another run is appending to this log; wait for it to end, or give this run its own log",
                 path=self.path,

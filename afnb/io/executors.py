@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -148,8 +149,20 @@ def request_hash(request: Request, body: Json) -> str:
 
 
 def digest(value: Json) -> str:
-    """``sha256:`` and the hash of a JSON value's text with sorted keys."""
-    return "sha256:" + hashlib.sha256(canonical_text(value).encode("utf-8")).hexdigest()
+    """``sha256:`` and the hash of a JSON value's text with sorted keys.
+
+    Raises
+    ------
+    ParameterError
+        The value is no JSON, or nested too deeply to be hashed.
+    """
+    try:
+        text = json.dumps(value, sort_keys=True, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError):
+        text = canonical_text(value)  # an integer of thousands of digits, or what it refuses with the place
+    except RecursionError:
+        raise ParameterError("nested too deeply to be hashed; expected a few hundred levels") from None
+    return "sha256:" + hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 def ask_model(upstream: Upstream, request: Request) -> tuple[Json, ev.TokenUsage, list[Warn]]:

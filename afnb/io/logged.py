@@ -87,7 +87,8 @@ class LoggedAgent:
     tools
         What ``ctx.tool_call`` may call.
     budgets, pricing
-        Limits checked before each model call; at a limit the run parks.
+        Limits checked before each model call; at a limit the run parks. A limit of wall time looks at
+        the (recorded) clock each time.
     definition
         What the agent is, as a text that changes when it does: a log is only gone on with under the
         definition it was started with. By default a hash of the function's source, the tools' names

@@ -164,6 +164,18 @@ def test_long_values_are_clipped_but_the_difference_is_shown() -> None:
     assert "at reason" in caught.value.requested
 
 
+def test_a_request_of_any_depth_or_type_is_a_divergence_not_a_crash() -> None:
+    cursor = ReplayCursor(started(logs.Step("complete_run", {"output": 1}))[1])
+    cursor.begin("h")
+    deep: Any = 1
+    for _ in range(50_000):
+        deep = [deep]
+    for output in (deep, {1, 2}, object()):
+        with pytest.raises(Divergence, match="the log has 1 at output"):
+            cursor.complete_run(output)
+    assert cursor.complete_run(1) == Replayed(None)
+
+
 def test_whole_numbers_given_for_a_budget_are_the_floats_the_wire_holds() -> None:
     step = logs.Step("budget_exceeded", {"budget": ev.BudgetLimit("steps", 2), "observed": 2})
     _, log = started(step)

@@ -259,12 +259,17 @@ def test_a_request_no_log_holds_is_refused_before_anything_is_recorded() -> None
         deep: Json = 1
         for _ in range(200):
             deep = [deep]
+        deeper = deep
+        for _ in range(100_000):
+            deeper = [deeper]
         for call in (
             lambda: ctx.tool_call("look", {1}),
             lambda: ctx.tool_call("look", deep),
             lambda: ctx.tool_call("nothing", 1),
             lambda: ctx.tool_call("look", 1, effect="write"),
             lambda: ctx.model_call({"a": float("inf")}),
+            lambda: ctx.model_call({"a": deep}),
+            lambda: ctx.model_call(deeper),
             lambda: ctx.suspend("r", {2}),
         ):
             with pytest.raises(ParameterError):
