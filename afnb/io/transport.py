@@ -369,12 +369,15 @@ def _classes(name: str) -> dict[str, Any]:
                 self._close()
 
     class AsyncStream(http.AsyncByteStream):  # type: ignore[misc, name-defined]
+        """Begun once: a second loop over it, as SDKs drain a stream with, goes on where the first one was."""
+
         def __init__(self, body: Any) -> None:
             self._body = body
+            self._items = body.__aiter__()
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             try:
-                async for data in self._body:
+                async for data in self._items:
                     yield data
             except UpstreamError as error:
                 raise http.RemoteProtocolError(str(error)) from error
