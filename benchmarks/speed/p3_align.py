@@ -4,12 +4,14 @@
 
 Prints one JSON document: CPU seconds and peak memory of each case, the cells counted exactly, and for
 scale the plain full-matrix alignment (difflib and a Python loop) on a hundred steps. ``--full`` adds
-2000 x 2000 steps. Each case runs in a process of its own.
+2000 x 2000 steps. Each case runs in a process of its own, without and, where it is installed,
+with the compiled ratio of the ``fast`` extra.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import platform
 import random
@@ -155,12 +157,14 @@ FULL: dict[str, tuple[Callable[[int], Pair], int, float | None]] = {
 }
 
 
-def measure(name: str) -> dict[str, object]:
-    """One case, in this process."""
+def measure(name: str, *, fast: bool) -> dict[str, object]:
+    """One case, in this process; without ``fast`` the compiled ratio of the extra is left aside."""
     from afnb.align import aligning, blocks
     from afnb.align.costs import StepCosts
     from afnb.align.params import AlignParams
 
+    if not fast:
+        blocks._library = lambda: None  # type: ignore[assignment]
     make, n, target = {**CASES, **FULL}[name]
     aligning.align_words([("warm", "up")], [("warm",)], AlignParams())
     a, b = make(n)
@@ -217,6 +221,11 @@ def plain(n: int = 100) -> dict[str, object]:
     }
 
 
+def installed() -> bool:
+    """Whether the ``fast`` extra is there."""
+    return importlib.util.find_spec("difflib_fast") is not None
+
+
 def revision() -> str:
     found = subprocess.run(
         ["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
@@ -230,19 +239,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--full", action="store_true", help="also the large cases")
     parser.add_argument("--case", action="append", help="only this case, in this process")
+    parser.add_argument("--plain", action="store_true", help="leave the compiled ratio of the extra aside")
     parser.add_argument("--out", help="write the document to this file too")
     args = parser.parse_args(argv)
     if args.case:
         for name in args.case:
-            print(json.dumps(measure(name)))
+            print(json.dumps(measure(name, fast=not args.plain)))
         return 0
     results = []
     for name in [*CASES, *(FULL if args.full else {})]:
-        done = subprocess.run(
-            [sys.executable, __file__, "--case", name], capture_output=True, text=True, check=True, cwd=ROOT
-        )
-        results.append(json.loads(done.stdout))
-        print(done.stdout.strip(), file=sys.stderr)
+        for plain_ratio in [True] if args.plain or not installed() else [True, False]:
+            command = [sys.executable, __file__, "--case", name, *(["--plain"] if plain_ratio else [])]
+            done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+            results.append(json.loads(done.stdout))
+            print(done.stdout.strip(), file=sys.stderr)
     document = {
         "benchmark": "p3_align",
         "command": "python benchmarks/speed/p3_align.py" + (" --full" if args.full else ""),

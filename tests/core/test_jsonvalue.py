@@ -244,3 +244,33 @@ def test_offset_of_a_text_difference() -> None:
     typed = first_difference("1", 1)
     assert typed is not None
     assert typed.offset is None
+
+
+@pytest.mark.parametrize(("levels", "reads"), [(1, True), (127, True), (128, False), (500, False)])
+@pytest.mark.parametrize(("opens", "closes"), [("[", "]"), ('{"a":', "}")])
+@pytest.mark.parametrize("leaf", ["1", '"x"'])
+def test_portable_depth(levels: int, reads: bool, opens: str, closes: str, leaf: str) -> None:
+    text = opens * levels + leaf + closes * levels
+    loads(text)
+    if reads:
+        assert equal(loads(text, portable=True), loads(text))
+    else:
+        with pytest.raises(InputError, match="more than 127 levels"):
+            loads(text, portable=True)
+
+
+@pytest.mark.parametrize(
+    "text", ['"\\ud800"', '{"\\udc00": 1}', '[[{"a": "x\\udfff"}]]', '{"k": {"\\ud83d": []}}']
+)
+def test_portable_text(text: str) -> None:
+    loads(text)
+    with pytest.raises(InputError, match="half of a surrogate pair"):
+        loads(text, portable=True)
+
+
+def test_portable_pairs_are_fine() -> None:
+    assert loads('"\\ud83d\\ude00 é"', portable=True) == "😀 é"
+
+
+def test_objects_can_be_made_by_the_caller() -> None:
+    assert loads('[{"a": 1, "a": -0}]', on_object=lambda pairs: pairs) == [[("a", 1), ("a", -0.0)]]
