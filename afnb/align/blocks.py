@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 _MANY = 2000
+_THREADS = 4  # a pool of its own for each call: a shared one would not survive a fork
 
 
 def matching(a: str, b: str) -> int:
@@ -133,5 +134,5 @@ def ratios(pairs: Sequence[tuple[str, str]]) -> list[float]:
     """2M/(|a| + |b|) of every pair, 1.0 for two empty texts; bit for bit difflib's ratio."""
     compiled = _library()
     if compiled is not None and pairs:
-        return compiled(list(pairs), threads=0 if len(pairs) >= _MANY else 1)
+        return compiled(list(pairs), threads=_THREADS if len(pairs) >= _MANY else 1)
     return [2.0 * matching(a, b) / (len(a) + len(b)) if a or b else 1.0 for a, b in pairs]
