@@ -473,6 +473,35 @@ def test_a_patched_branch_that_takes_one_more_step_keeps_its_ids_and_sends_nothi
     assert run.log.violation() is None
 
 
+def test_a_branch_takes_recorded_keys_as_they_are_and_makes_its_own_live() -> None:
+    def body(ctx: AgentContext) -> Json:
+        return [
+            ctx.tool_call("hold", 1),
+            ctx.tool_call("hold", 2),
+            ctx.tool_call("hold", 3, idempotency_key="k"),
+        ]
+
+    def keys(log: EventLog) -> list[str | None]:
+        return [e.event.idempotency_key for e in log if isinstance(e.event, ev.ToolCallRequested)]
+
+    sent: list[str | None] = []
+
+    def hold(value: Json, idempotency_key: str | None) -> Json:
+        sent.append(idempotency_key)
+        return value
+
+    agent = LoggedAgent(body, tools=[Tool(hold, "idempotent")], definition="v1")
+    origin = go(agent).log
+    assert keys(origin) == [f"{RUN}:1", f"{RUN}:3", "k"]
+    sent.clear()
+    for through, own in ((2, [f"{logs.OTHER_RUN_ID}:3", "k"]), (3, [f"{RUN}:3", "k"])):
+        branch = branch_log(origin, through, run_id=logs.OTHER_RUN_ID)
+        run = go(agent, branch)
+        assert keys(run.log) == [f"{RUN}:1", *own]
+        assert sent == own
+        sent.clear()
+
+
 # What does not fit
 
 
