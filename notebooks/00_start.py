@@ -128,7 +128,7 @@ n
 # %% [markdown]
 # ## When the replays do not decide
 #
-# A hint in the first answer helps a little. Forty replays are not enough to be sure either way, and afnb says
+# A hint in the first answer helps a little. The small budget set here is not enough to be sure either way, and afnb says
 # so: **Unverified** is a result, not an error.
 
 # %%
@@ -141,6 +141,7 @@ u = afnb.what_if(
     upstream=report.upstream(),
     oracle=report.oracle,
     allow_tools=report.tools,
+    budget=afnb.Budget(live_calls=24),
     seed=1,
     progress=False,
 )

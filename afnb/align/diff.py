@@ -17,7 +17,9 @@ from afnb.align.fork import Fork, find_fork, observed_step
 from afnb.align.moves import Move
 from afnb.align.params import AlignParams
 from afnb.core.cassette import Cassette
+from afnb.core.eventlog import EventLog
 from afnb.core.jsonvalue import MISSING, dumps
+from afnb.core.logsteps import run_from_log
 from afnb.core.page import Page, Shown
 from afnb.core.run import Run, Warn
 from afnb.core.steps import run_from_cassette
@@ -179,8 +181,8 @@ class NotComparable(Diff):
 
 
 def diff(
-    bad: Run | Cassette,
-    good: Run | Cassette,
+    bad: Run | Cassette | EventLog,
+    good: Run | Cassette | EventLog,
     params: AlignParams | None = None,
     max_steps: int | None = None,
 ) -> Diff:
@@ -189,7 +191,7 @@ def diff(
     Parameters
     ----------
     bad, good
-        The observed and the reference run: a `Run`, or a `Cassette` whose run is taken.
+        The observed and the reference run: a `Run`, or a `Cassette` or `EventLog` whose run is taken.
     params
         Gap costs, threshold and recovery window; the defaults if None.
     max_steps
@@ -241,13 +243,15 @@ def diff(
     return Diff(*found) if reason is None else NotComparable(*found, reason=reason)
 
 
-def _run(source: Run | Cassette, side: str) -> Run:
+def _run(source: Run | Cassette | EventLog, side: str) -> Run:
     if isinstance(source, Run):
         return source
     if isinstance(source, Cassette):
         return run_from_cassette(source)
+    if isinstance(source, EventLog):
+        return run_from_log(source)
     raise ParameterError(
-        f"{side} is a {type(source).__name__}; expected a Run or a Cassette, e.g. afnb.load(path)"
+        f"{side} is a {type(source).__name__}; expected a Run, Cassette or EventLog, e.g. afnb.load(path)"
     )
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from afnb.causal.compile_log import log_arm_parts
 from afnb.causal.interventions import (
     Edit,
     Graft,
@@ -26,7 +27,7 @@ from afnb.causal.interventions import (
 )
 from afnb.causal.marks import digest
 from afnb.causal.values import called, edited_answer, edited_result, written
-from afnb.core.arm import AnswerPatch, Arm, AskAgain, Patch, ResultPatch, Tail
+from afnb.core.arm import AnswerPatch, Arm, AskAgain, LogArm, Patch, ResultPatch, Tail
 from afnb.core.cassette import Cassette, Exchange, Response
 from afnb.core.jsonvalue import MISSING, dumps, equal
 from afnb.core.providers import provider_of
@@ -129,7 +130,7 @@ def compile_arms(
     )
 
 
-def arm_fingerprint(arm: Arm) -> str:
+def arm_fingerprint(arm: Arm | LogArm) -> str:
     """Hash of everything an arm does; its name is left out.
 
     Examples
@@ -138,6 +139,8 @@ def arm_fingerprint(arm: Arm) -> str:
     >>> arm_fingerprint(one) == arm_fingerprint(two) != arm_fingerprint(other)
     True
     """
+    if isinstance(arm, LogArm):
+        return digest("log", log_arm_parts(arm))
     return digest(arm.serve_through, arm.tail, [_patch_parts(patch) for patch in arm.patches])
 
 

@@ -16,7 +16,9 @@ from afnb.align.params import AlignParams
 from afnb.causal.jsonpath import parse_path
 from afnb.causal.marks import digest, name_of
 from afnb.core.cassette import Cassette
+from afnb.core.eventlog import EventLog
 from afnb.core.jsonvalue import MISSING, JsonOrMissing, dumps, equal, loads
+from afnb.core.logsteps import run_from_log
 from afnb.core.run import Run
 from afnb.core.steps import run_from_cassette
 from afnb.errors import InputError, ParameterError
@@ -120,14 +122,18 @@ class Converges:
         Alignment parameters; the defaults if None.
     """
 
-    good: Run | Cassette
+    good: Run | Cassette | EventLog
     params: AlignParams | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.good, Cassette):
             object.__setattr__(self, "good", run_from_cassette(self.good))
+        elif isinstance(self.good, EventLog):
+            object.__setattr__(self, "good", run_from_log(self.good))
         elif not isinstance(self.good, Run):
-            raise ParameterError(f"Converges takes a good Run or Cassette, got {type(self.good).__name__}")
+            raise ParameterError(
+                f"Converges takes a good Run, Cassette or EventLog, got {type(self.good).__name__}"
+            )
 
     @property
     def run(self) -> Run:

@@ -28,10 +28,10 @@ def edited_answer(item: Edit, step: Step, exchange: Exchange) -> Response:
     value = item.value
     if step.kind != "llm":
         if callable(value):
-            value = _changed(value, item, _body_value(exchange.response))
+            value = changed_by(value, item, _body_value(exchange.response))
         return _with_body(exchange.response, value)
     if callable(value):
-        value = _changed(value, item, copy.deepcopy(step.outputs))
+        value = changed_by(value, item, copy.deepcopy(step.outputs))
     return written(item, exchange, _outputs(item, value, step.outputs))
 
 
@@ -39,7 +39,7 @@ def edited_result(item: Edit, step: Step) -> Json:
     """The edit's value for a tool step; a function gets None where no result was recorded."""
     if not callable(item.value):
         return item.value
-    return _changed(item.value, item, None if step.outputs is MISSING else copy.deepcopy(step.outputs))
+    return changed_by(item.value, item, None if step.outputs is MISSING else copy.deepcopy(step.outputs))
 
 
 def written(item: Intervention, exchange: Exchange, outputs: Mapping[str, Json]) -> Response:
@@ -63,7 +63,8 @@ def _outputs(item: Edit, value: Any, recorded: Any) -> Mapping[str, Json]:
     return {"text": dumps(value), "tool_calls": []}
 
 
-def _changed(function: Callable[[Any], Any], item: Edit, recorded: Any) -> Any:
+def changed_by(function: Callable[[Any], Any], item: Edit, recorded: Any) -> Any:
+    """What an edit's function makes of the recorded value; `ParameterError` if it raises or gives no JSON."""
     try:
         value = function(recorded)
     except Exception as error:

@@ -72,3 +72,34 @@ class Arm:
     patches: tuple[Patch, ...] = ()
     serve_through: int = -1
     tail: Tail = "live"
+
+
+@dataclass(frozen=True, slots=True)
+class CallPatch:
+    """On an event log: what the run's ``step``-th call gives; ``ask`` asks it live instead.
+
+    ``kind`` is ``llm`` or ``tool``. ``value`` is the response of a model call or the output of a tool.
+    """
+
+    step: int
+    kind: str
+    name: str
+    value: Any = None
+    ask: bool = False
+    as_recorded: bool = False
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogArm:
+    """One arm on an event log: the recorded prefix through ``through_seq``, then live.
+
+    ``patches`` are in run order. The first acts on the prefix's last completion (or, asked again, right
+    after the prefix); later ones by position among the run's calls.
+    """
+
+    name: str
+    patches: tuple[CallPatch, ...]
+    through_seq: int
+    prefix_calls: int
+    tail: Tail = "live"

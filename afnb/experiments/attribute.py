@@ -17,13 +17,19 @@ from typing import Any
 
 from afnb.align.diff import Diff, diff
 from afnb.align.params import AlignParams
-from afnb.causal.compile import Compiled
 from afnb.causal.consensus import SequentialConsensus
 from afnb.causal.decision import Label, Rule, Verdict
 from afnb.causal.oracles import Converges, as_oracle
 from afnb.experiments.attribution import Attribution
 from afnb.experiments.budget import Budget
-from afnb.experiments.prepare import as_cassette, cassette_hash, prepare
+from afnb.experiments.prepare import prepare
+from afnb.experiments.recordings import (
+    AnyCompiled,
+    agent_marks,
+    as_recording,
+    recording_hash,
+    recording_id,
+)
 from afnb.experiments.replay import ReplayResult
 from afnb.experiments.search import Search, drop_at, first_arm, graftable, looser
 from afnb.experiments.what_if import one_experiment
@@ -57,7 +63,7 @@ def attribute(
     Parameters
     ----------
     bad, good
-        Recordings of the failing and of a good run of the same task (``Cassette`` or path).
+        Recordings of the failing and of a good run of the same task: two cassettes or two event logs.
     agent, upstream
         As in ``what_if``.
     oracle
@@ -93,7 +99,7 @@ def attribute(
     ('recovered', 'verified', (4,))
     """
     started = time.monotonic()
-    failing, reference = as_cassette(bad, "bad"), as_cassette(good, "good")
+    failing, reference = as_recording(bad, "bad"), as_recording(good, "good")
     found = diff(failing, reference, params or AlignParams())
     pairs, dropped = graftable(failing, reference, found)
     judge = Converges(reference, params) if oracle is None else as_oracle(oracle)
@@ -155,7 +161,7 @@ def without_replays(
     )
 
 
-def resampled(search: Search, plan: Compiled, started: float) -> Attribution:
+def resampled(search: Search, plan: AnyCompiled, started: float) -> Attribution:
     """A fork that only one run has a step for: ask for that answer again, against the recorded one."""
     experiment = one_experiment(search.ready, plan, search.rule, purpose="confirmation", stage="confirmation")
     search.experiments.append(experiment)
@@ -258,9 +264,9 @@ def conclude(
         wall_s=time.monotonic() - started,
         budget=ready.meter.budget.describe(),
         hashes=(
-            ("bad", cassette_hash(ready.bad)),
-            ("good", cassette_hash(ready.good) if ready.good is not None else ""),
-            ("agent", ready.agent.fingerprint()),
+            ("bad", recording_hash(ready.bad)),
+            ("good", recording_hash(ready.good) if ready.good is not None else ""),
+            ("agent", agent_marks(ready.agent)[1]),
             ("oracle", ready.oracle.fingerprint()),
         ),
         seed=ready.lab.seed,
@@ -287,9 +293,9 @@ def make(
         "tokens_spent": 0,
     }
     return Attribution(
-        id=f"{bad.id} against {good.id}",
-        bad=bad.id,
-        good=good.id,
+        id=f"{recording_id(bad)} against {recording_id(good)}",
+        bad=recording_id(bad),
+        good=recording_id(good),
         task=found.bad.task,
         fork_step=fork,
         steps=steps,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from afnb.causal import sentences
 from afnb.causal.decision import Label, Rule, Verdict
 from afnb.core.page import Facts, Page, Part, Shown, Table, Text, Timeline
+from afnb.experiments.fidelity import Fidelity
 from afnb.experiments.results import (
     Experiment,
-    Fidelity,
     arms_parts,
     badge,
     envelope,

@@ -15,6 +15,7 @@ from afnb.errors import InputError, ParameterError
 from afnb.experiments.agents import Function
 from afnb.experiments.attribute import attribute
 from afnb.experiments.attribution import Attribution
+from afnb.experiments.budget import Budget
 from afnb.experiments.bundled import PAIRS, Pair
 from afnb.experiments.results import Experiment
 from afnb.experiments.what_if import what_if
@@ -148,6 +149,7 @@ def run_demo(
         upstream=report.upstream(latency_s),
         oracle=report.oracle,
         allow_tools=report.tools,
+        budget=Budget(live_calls=24),
         n_jobs=n_jobs,
         seed=seed,
         progress=progress,

@@ -13,19 +13,8 @@ from dataclasses import dataclass
 
 from afnb.causal.compile import arm_fingerprint
 from afnb.causal.decision import Decision, OutcomeKind, Rule, RuleState
-from afnb.core.arm import Arm
-from afnb.core.steps import run_from_cassette
-from afnb.errors import AgentError
-from afnb.experiments.replay import (
-    STOPPED,
-    Job,
-    ReplayResult,
-    Role,
-    Setting,
-    derive_seed,
-    run_replay,
-)
-from afnb.experiments.results import Fidelity
+from afnb.core.arm import Arm, LogArm
+from afnb.experiments.replay import STOPPED, Job, ReplayResult, Role, Setting, derive_seed
 from afnb.experiments.runner import Runner, interruptible
 
 Watcher = Callable[[ReplayResult, str], None]
@@ -59,7 +48,7 @@ class Lab:
         """What all replays share."""
         return self.runner.setting
 
-    def run(self, patch: Arm, control: Arm, rule: Rule, stage: str, title: str) -> Trial:
+    def run(self, patch: Arm | LogArm, control: Arm | LogArm, rule: Rule, stage: str, title: str) -> Trial:
         """Compare two arms until the rule decides, the budget is spent or the user interrupts.
 
         Raises
@@ -69,7 +58,7 @@ class Lab:
         """
         meter = self.runner.meter
         started, spent, live, tokens = time.monotonic(), self.replays_spent, meter.live_calls, meter.tokens
-        arms: dict[str, tuple[Role, Arm, str]] = {
+        arms: dict[str, tuple[Role, Arm | LogArm, str]] = {
             "patch": ("patch", patch, arm_fingerprint(patch)),
             "control": ("control", control, arm_fingerprint(control)),
         }
@@ -122,68 +111,3 @@ def feed(state: RuleState, result: ReplayResult) -> None:
     lost: OutcomeKind = "lost_before" if result.lost == "before" else "lost_after"
     outcome: OutcomeKind = lost if result.recovery == "inconclusive" else result.recovery
     state.feed("patch" if result.role == "patch" else "control", result.index, outcome, result.reason or "")
-
-
-def self_check(
-    setting: Setting, seed: int, converges: Callable[[ReplayResult], bool] | None = None
-) -> Fidelity:
-    """Replay the recording unpatched from its tape alone, and say whether the agent did the same again.
-
-    Raises
-    ------
-    AgentError
-        The agent cannot be started, or nothing it asked was on the tape.
-    """
-    recording = setting.recording
-    result = run_replay(setting, Job(None, "check", 0, derive_seed(seed, "check", recording.id)))
-    report, recorded = result.report, len(recording.exchanges)
-    if result.cannot_start:
-        raise AgentError(result.detail or "the agent cannot be started")
-    if report.served == 0 and result.reason != "timeout":
-        raise AgentError(nothing_served(setting, result))
-    again = run_from_cassette(result.recording).answer if result.recording else None
-    same = again == run_from_cassette(recording).answer
-    reason = None
-    if result.reason == "timeout":
-        reason = result.detail or "the agent timed out"
-    elif report.missed:
-        reason = (
-            report.first_miss.reason if report.first_miss else f"{report.missed} requests are not on the tape"
-        )
-    elif report.served < recorded:
-        reason = f"the agent asked for {report.served} of {recorded} recorded exchanges"
-    elif not same:
-        reason = "the agent's answer is not the recorded one"
-    return Fidelity(
-        recording=recording.id,
-        ok=reason is None,
-        recorded=recorded,
-        served=report.served,
-        missed=report.missed,
-        same_answer=same,
-        rules=report.rules,
-        reason=reason,
-        converges=None if converges is None else converges(result),
-    )
-
-
-def nothing_served(setting: Setting, result: ReplayResult) -> str:
-    """The sentence for a replay that never touched its tape."""
-    recording, report = setting.recording, result.report
-    if not recording.exchanges:
-        return f"recording {recording.id} holds no exchange, so there is nothing to replay"
-    if report.requests == 0:
-        hint = (
-            "it asked afnb nothing: let it read its base URL from the environment "
-            "(Command(base_url_env=...)) or use ctx.http_client() in a function"
-        )
-        if result.detail:
-            hint = f"it ended first: {result.detail}"
-    else:
-        miss = report.first_miss
-        hint = (
-            f"its first request was not on the tape: {miss.reason}"
-            if miss
-            else "none of its requests matched"
-        )
-    return f"the agent replayed 0 of {len(recording.exchanges)} exchanges of {recording.id}; {hint}"

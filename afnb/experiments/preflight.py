@@ -6,10 +6,10 @@ replay, so it must be allowed by name before anything is started.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from afnb.core.arm import Arm
+from afnb.core.arm import Arm, LogArm
 from afnb.core.cassette import Cassette
 from afnb.core.page import Badge, Facts, Page, Shown, Table
 from afnb.core.providers import is_model_request, offered_tools
@@ -41,6 +41,7 @@ class Preflight(Shown):
     recorded: int
     changed: tuple[int, ...]
     tools: tuple[ToolNotice, ...]
+    unit: str = "exchanges"
 
     @property
     def blocked(self) -> tuple[str, ...]:
@@ -52,7 +53,7 @@ class Preflight(Shown):
         rows = tuple((t.name, str(t.calls), "yes" if t.offered else "no", t.fate) for t in self.tools)
         facts = Facts(
             (
-                ("from the tape", f"up to {self.served} of {self.recorded} exchanges"),
+                ("from the tape", f"up to {self.served} of {self.recorded} {self.unit}"),
                 ("changed", ", ".join(f"step {step}" for step in self.changed) or "nothing"),
                 ("live", "every request after the branch point"),
             )
@@ -110,6 +111,38 @@ def preflight(recordings: Sequence[tuple[Cassette, Run]], arm: Arm, allow_tools:
         recorded=len(recording.exchanges),
         changed=tuple(patch.step for patch in arm.patches),
         tools=tools,
+    )
+
+
+def log_preflight(
+    runs: Sequence[Run], effects: Mapping[str, str], arm: LogArm, allow_tools: Iterable[str]
+) -> Preflight:
+    """What replays of an event log would do with its tools, whose effect classes are known.
+
+    Nothing is blocked: a ``write`` that is not allowed is refused when it is asked for, and makes that
+    replay inconclusive.
+    """
+    allowed = frozenset(allow_tools)
+    calls: dict[str, int] = {}
+    for run in runs:
+        for step in run.steps:
+            if step.kind == "tool":
+                calls[step.name] = calls.get(step.name, 0) + 1
+    tools = []
+    for name in sorted({*calls, *effects}):
+        effect = effects.get(name, "write")
+        if effect == "write" and name not in allowed:
+            fate = "served up to the branch point, refused after it (write)"
+        else:
+            fate = f"served up to the branch point, runs after it ({effect})"
+        tools.append(ToolNotice(name, calls.get(name, 0), name in effects, fate))
+    return Preflight(
+        recording=runs[0].id,
+        served=arm.prefix_calls,
+        recorded=len(runs[0].steps),
+        changed=tuple(patch.step for patch in arm.patches),
+        tools=tuple(tools),
+        unit="calls",
     )
 
 

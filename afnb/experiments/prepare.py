@@ -2,83 +2,52 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from afnb.causal.decision import Rule
 from afnb.causal.oracles import Converges, Oracle
 from afnb.causal.sentences import SCREEN, deterministic_tail
-from afnb.core.arm import Arm, Tail
+from afnb.core.arm import Arm, LogArm, Tail
 from afnb.core.cassette import Cassette
 from afnb.core.run import Run
-from afnb.core.steps import run_from_cassette
 from afnb.core.tape import Tape
 from afnb.errors import ParameterError
-from afnb.experiments.agents import Agent, as_agent
+from afnb.experiments.agents import Agent
 from afnb.experiments.budget import Budget, Meter
-from afnb.experiments.lab import Lab, Trial, Watcher, self_check
-from afnb.experiments.preflight import Preflight, preflight, require_allowed
+from afnb.experiments.fidelity import Fidelity
+from afnb.experiments.lab import Lab, Trial, Watcher
+from afnb.experiments.preflight import Preflight, require_allowed
 from afnb.experiments.progress import Progress, announce
-from afnb.experiments.replay import Setting
-from afnb.experiments.results import Experiment, Fidelity
+from afnb.experiments.recordings import (
+    Recording,
+    agent_marks,
+    agent_of,
+    preflight_of,
+    provider_of_experiment,
+    recording_hash,
+    recording_id,
+    recording_run,
+    setting_of,
+)
+from afnb.experiments.results import Experiment
 from afnb.experiments.runner import Runner
-from afnb.io.formats.cassette import to_json
-from afnb.io.load import load
-from afnb.io.upstream import Upstream, as_upstream
-
-Backend = str
-Role = Literal["bad", "good", "recording"]
-
-
-def as_cassette(value: Any, role: Role) -> Cassette:
-    """The recording a caller means: a ``Cassette``, or the path of one.
-
-    Raises
-    ------
-    ParameterError
-        It is something else, e.g. a trace, which can be compared and not replayed.
-    """
-    if isinstance(value, (str, os.PathLike)):
-        value = load(value)
-    if isinstance(value, Cassette):
-        return value
-    if isinstance(value, Run):
-        raise ParameterError(
-            f"{role}: {value.id!r} is a trace of steps; it can be compared (afnb.diff), but only a recording "
-            "of the HTTP exchanges can be replayed: make one with afnb.record"
-        )
-    raise ParameterError(f"{role}: expected a Cassette or the path of one, found {type(value).__name__}")
-
-
-def cassette_hash(cassette: Cassette) -> str:
-    """Digest of a recording's content.
-
-    Examples
-    --------
-    >>> cassette_hash(Cassette("a")) == cassette_hash(Cassette("a"))
-    True
-    """
-    from afnb.core.jsonvalue import dumps
-
-    text = dumps(to_json(cassette))
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+from afnb.io.logged import LoggedAgent
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """All that an experiment needs, checked; nothing has been spent yet."""
 
-    bad: Cassette
+    bad: Recording
     bad_run: Run
-    good: Cassette | None
+    good: Recording | None
     good_run: Run | None
     lab: Lab
     meter: Meter
     oracle: Oracle
-    agent: Agent
+    agent: Agent | LoggedAgent
     preflight: Preflight
     fidelity: tuple[Fidelity, ...]
     tail: Tail
@@ -94,9 +63,9 @@ class Prepared:
 
 
 def prepare(
-    bad: Cassette,
-    good: Cassette | None,
-    arm: Arm,
+    bad: Recording,
+    good: Recording | None,
+    arm: Arm | LogArm,
     *,
     agent: Any,
     upstream: Any,
@@ -116,35 +85,32 @@ def prepare(
         raise ParameterError(f"tail={tail!r}: expected live, tape or good")
     if tail == "good" and good is None:
         raise ParameterError("tail='good' needs the good recording")
-    runner_agent = as_agent(agent)
-    provider = None if upstream is None else as_upstream(upstream)
-    if provider is None:
+    runner_agent = agent_of(bad, agent)
+    provider = provider_of_experiment(agent, upstream)
+    if isinstance(allow_tools, str):
         raise ParameterError(
-            "upstream is missing: after the branch point requests go live; give the provider's URL "
-            "(upstream='https://api.openai.com'), a function, or a SimulatedUpstream"
+            f"allow_tools={allow_tools!r}: give a list of tool names, e.g. [{allow_tools!r}]"
         )
-    bad_run = run_from_cassette(bad)
-    good_run = None if good is None else run_from_cassette(good)
+    allowed = frozenset(allow_tools)
+    bad_run = recording_run(bad)
+    good_run = None if good is None else recording_run(good)
     recordings = [(bad, bad_run)]
     if good is not None and good_run is not None:
         recordings.append((good, good_run))
-    flight = preflight(recordings, arm, allow_tools)
+    flight = preflight_of(recordings, runner_agent, arm, allowed)
     require_allowed(flight)
     meter = Meter(budget)
     announce(f"budget: {budget.describe()}", progress)
-    good_tape = None if good is None else Tape(good)
-    setting = make_setting(bad, runner_agent, provider, oracle, good_tape)
+    good_tape = Tape(good) if isinstance(good, Cassette) else None
+    setting = setting_of(bad, runner_agent, provider, oracle, good_tape, allowed)
     runner = Runner(setting, meter, n_jobs, backend)
     bar = Progress(meter, progress, label)
-    fidelity = [self_check(setting, seed)]
+    fidelity = [setting.check(seed)]
     if good is not None:
         converging = isinstance(oracle, Converges)
+        again = setting_of(good, runner_agent, provider, oracle, None, allowed)
         fidelity.append(
-            self_check(
-                make_setting(good, runner_agent, provider, oracle, None),
-                seed,
-                (lambda result: result.recovery == "recovered") if converging else None,
-            )
+            again.check(seed, (lambda result: result.recovery == "recovered") if converging else None)
         )
     return Prepared(
         bad=bad,
@@ -160,14 +126,6 @@ def prepare(
         tail=tail,
         progress=bar,
     )
-
-
-def make_setting(
-    recording: Cassette, agent: Agent, upstream: Upstream, oracle: Oracle, good_tape: Tape | None
-) -> Setting:
-    """The setting of replays of ``recording``."""
-    incomplete = sum(1 for exchange in recording.exchanges if exchange.response.incomplete)
-    return Setting(recording, Tape(recording), agent, upstream, oracle, good_tape, incomplete)
 
 
 def finish(
@@ -192,8 +150,8 @@ def finish(
     return Experiment(
         id=title,
         purpose=purpose,
-        recording=ready.bad.id,
-        recording_hash=cassette_hash(ready.bad),
+        recording=recording_id(ready.bad),
+        recording_hash=recording_hash(ready.bad),
         interventions=texts,
         steps=steps,
         also=also,
@@ -208,8 +166,8 @@ def finish(
         fidelity=ready.fidelity,
         warnings=warnings_of(trial),
         results=trial.results,
-        agent=ready.agent.describe(),
-        agent_hash=ready.agent.fingerprint(),
+        agent=agent_marks(ready.agent)[0],
+        agent_hash=agent_marks(ready.agent)[1],
         seed=ready.lab.seed,
         replays_spent=trial.replays_spent,
         live_calls_spent=trial.live_calls_spent,

@@ -13,10 +13,10 @@ from afnb.core.page import Badge, Facts, Page, Shown, Text
 from afnb.core.run import Run
 from afnb.core.steps import run_from_cassette
 from afnb.core.tape import Tape
-from afnb.errors import AgentError
+from afnb.errors import AgentError, ParameterError
 from afnb.experiments.agents import AgentResult, as_agent
-from afnb.experiments.prepare import as_cassette
-from afnb.experiments.replay import finished_run
+from afnb.experiments.recordings import as_recording
+from afnb.experiments.tape_replay import finished_run
 from afnb.io.serve import Session
 from afnb.io.serve_report import SessionReport
 from afnb.io.upstream import as_upstream
@@ -124,7 +124,9 @@ def replay(
     >>> replay(pair.bad, agent=pair.agent).faithful
     True
     """
-    cassette = as_cassette(recording, "recording")
+    cassette = as_recording(recording, "recording")
+    if not isinstance(cassette, Cassette):
+        raise ParameterError("an event log is replayed by its LoggedAgent: agent.run(log)")
     runner = as_agent(agent)
     provider = None if upstream is None else as_upstream(upstream).for_replay(seed, "replay", 0)
     session = Session(Tape(cassette), id=f"{cassette.id}/replay", live=provider is not None)

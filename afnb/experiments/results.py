@@ -11,6 +11,7 @@ from afnb.causal import sentences
 from afnb.causal.decision import ArmCounts, Decision, Label, Verdict
 from afnb.core.arm import Tail
 from afnb.core.page import Badge, Bar, Bars, Facts, Page, Part, Path, Shown, Table, Text, Tone
+from afnb.experiments.fidelity import Fidelity
 from afnb.experiments.replay import ReplayResult
 from afnb.tables.build import build
 from afnb.tables.schemas import SCHEMA_VERSION
@@ -27,33 +28,6 @@ def badge(verdict: Verdict, label: Label) -> Badge:
     if label == "Unverified":
         return Badge("Unverified", "quiet")
     return Badge(f"{label}: {WORDS[verdict]}", TONES[verdict])
-
-
-@dataclass(frozen=True, slots=True)
-class Fidelity:
-    """The self-check: one unpatched replay of a recording from its tape alone.
-
-    ``ok`` needs something served, nothing missed, everything recorded asked for, and the same answer.
-    """
-
-    recording: str
-    ok: bool
-    recorded: int
-    served: int
-    missed: int
-    same_answer: bool
-    rules: tuple[tuple[str, int], ...] = ()
-    reason: str | None = None
-    converges: bool | None = None
-
-    def sentence(self) -> str:
-        """One line for a card."""
-        matched = "".join(f", {count} matched by {rule}" for rule, count in self.rules if rule != "key_order")
-        if self.ok:
-            return (
-                f"{self.recording}: {self.served} of {self.recorded} served, 0 missed, same answer{matched}"
-            )
-        return f"{self.recording}: failed, {self.reason}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -15,7 +15,7 @@ from typing import Any
 
 from afnb.errors import AgentError, ParameterError
 from afnb.experiments.budget import Budget, Meter
-from afnb.experiments.replay import Job, ReplayResult, Setting, make_gate, run_replay
+from afnb.experiments.replay import Job, ReplayResult, Setting, make_gate
 
 
 class Runner:
@@ -98,7 +98,7 @@ class Runner:
         return RemoteTask(self.setting, allowance)
 
     def _locked(self, job: Job) -> ReplayResult:
-        return run_replay(self.setting, job, gate=make_gate(self.meter, self.stop_now), stop=self.stop_now)
+        return self.setting.run(job, make_gate(self.meter, self.stop_now), self.stop_now)
 
     def _local(self, job: Job) -> ReplayResult:
         result = self._locked(job)
@@ -127,7 +127,7 @@ class RemoteTask:
         """Run one replay with what is left of the budget."""
         meter = Meter(Budget(live_calls=self.allowance))
         stop = threading.Event()
-        return run_replay(self.setting, job, gate=make_gate(meter, stop), stop=stop)
+        return self.setting.run(job, make_gate(meter, stop), stop)
 
 
 @contextmanager

@@ -6,15 +6,14 @@ from dataclasses import dataclass, field
 
 from afnb.align.diff import Diff
 from afnb.causal.candidates import candidates
-from afnb.causal.compile import Compiled, compile_arms
 from afnb.causal.consensus import SequentialConsensus
 from afnb.causal.decision import Rule, Verdict
 from afnb.causal.interventions import Graft, Resample
 from afnb.causal.minimise import Reduction, ddmin
-from afnb.core.cassette import Cassette
 from afnb.core.jsonvalue import equal
 from afnb.errors import ParameterError
 from afnb.experiments.prepare import Prepared
+from afnb.experiments.recordings import AnyCompiled, Recording, compiled_arms
 from afnb.experiments.results import Experiment
 from afnb.experiments.what_if import one_experiment
 
@@ -31,15 +30,15 @@ class Search:
     rule: Rule
     search_rule: Rule
     pairs: list[tuple[int, int]]
-    compiled: dict[tuple[int, ...], Compiled] = field(default_factory=dict)
+    compiled: dict[tuple[int, ...], AnyCompiled] = field(default_factory=dict)
     asked: dict[tuple[int, ...], Experiment] = field(default_factory=dict)
     experiments: list[Experiment] = field(default_factory=list)
 
-    def arms(self, subset: tuple[int, ...]) -> Compiled:
+    def arms(self, subset: tuple[int, ...]) -> AnyCompiled:
         """Arms that graft the candidates with these numbers."""
         if subset not in self.compiled:
             ready = self.ready
-            self.compiled[subset] = compile_arms(
+            self.compiled[subset] = compiled_arms(
                 [Graft(self.pairs[i][0]) for i in subset],
                 ready.bad,
                 ready.good,
@@ -113,7 +112,7 @@ def looser(rule: Rule) -> Rule:
     )
 
 
-def graftable(bad: Cassette, good: Cassette, found: Diff) -> tuple[list[tuple[int, int]], list[str]]:
+def graftable(bad: Recording, good: Recording, found: Diff) -> tuple[list[tuple[int, int]], list[str]]:
     """Candidates that can be grafted and would change something, and a note on each of the others.
 
     A tool step whose call differs between the runs only inherits: its result follows from the answer
@@ -133,7 +132,7 @@ def graftable(bad: Cassette, good: Cassette, found: Diff) -> tuple[list[tuple[in
         if pair in pairs:
             continue
         try:
-            compiled = compile_arms(Graft(pair[0]), bad, good, found)
+            compiled = compiled_arms(Graft(pair[0]), bad, good, found)
         except ParameterError as error:
             notes.append(f"step {pair[0]} is no candidate: {error}")
             continue
@@ -156,16 +155,18 @@ def calling_pair(found: Diff, pair: tuple[int, int]) -> tuple[int, int] | None:
     return caller if caller in aligned else None
 
 
-def first_arm(bad: Cassette, good: Cassette, found: Diff, pairs: list[tuple[int, int]]) -> Compiled | None:
+def first_arm(
+    bad: Recording, good: Recording, found: Diff, pairs: list[tuple[int, int]]
+) -> AnyCompiled | None:
     """Arms of the first experiment: all candidates grafted, or the forking answer asked again; else None."""
     if pairs:
-        return compile_arms([Graft(step) for step, _ in pairs], bad, good, found)
+        return compiled_arms([Graft(step) for step, _ in pairs], bad, good, found)
     if not found.comparable or found.fork is None or found.fork_step_observed is None:
         return None
     steps = found.bad.steps
     for step in range(min(found.fork_step_observed, len(steps) - 1), -1, -1):
         if steps[step].kind == "llm":
-            return compile_arms(Resample(step), bad)
+            return compiled_arms(Resample(step), bad)
     return None
 
 
@@ -179,7 +180,7 @@ def drop_at(search: Search, steps: tuple[int, ...]) -> tuple[bool, list[str]]:
             )
             every = False
             continue
-        arms = compile_arms(Resample(step), ready.bad, bad_run=ready.bad_run)
+        arms = compiled_arms(Resample(step), ready.bad, bad_run=ready.bad_run)
         experiment = one_experiment(
             ready, arms, split(search.rule, len(steps)), purpose="origin", stage="origin"
         )

@@ -7,7 +7,6 @@ from typing import Any
 
 from afnb.align.diff import diff
 from afnb.align.params import AlignParams
-from afnb.causal.compile import Compiled, compile_arms
 from afnb.causal.consensus import SequentialConsensus
 from afnb.causal.decision import Rule
 from afnb.causal.interventions import Interventions
@@ -16,7 +15,8 @@ from afnb.core.arm import Tail
 from afnb.errors import ParameterError
 from afnb.experiments.budget import Budget
 from afnb.experiments.lab import Trial
-from afnb.experiments.prepare import Prepared, as_cassette, finish, prepare
+from afnb.experiments.prepare import Prepared, finish, prepare
+from afnb.experiments.recordings import AnyCompiled, as_recording, compiled_arms
 from afnb.experiments.replay import ReplayResult
 from afnb.experiments.results import Experiment
 
@@ -48,11 +48,12 @@ def what_if(
     Parameters
     ----------
     recording
-        The failing run: a ``Cassette`` or the path of one.
+        The failing run: a ``Cassette``, an ``EventLog``, or the path of one.
     intervention
         ``Graft``, ``Edit``, ``Resample``, or a list of them.
     agent
-        ``Command([...])``, ``Function(f)``, a list of arguments or a plain function.
+        ``Command([...])``, ``Function(f)``, a list of arguments or a plain function; for an event log a
+        ``LoggedAgent``.
     upstream
         Who answers live: the provider's URL, a function, a ``SimulatedUpstream``, any ``Upstream``.
     oracle
@@ -105,15 +106,15 @@ def what_if(
     >>> e.verdict, e.label
     ('not_recovered', 'verified')
     """
-    cassette = as_cassette(recording, "recording")
-    reference = None if good is None else as_cassette(good, "good")
+    cassette = as_recording(recording, "recording")
+    reference = None if good is None else as_recording(good, "good")
     if oracle is None:
         raise ParameterError(
             "what_if needs an oracle, e.g. oracle=afnb.Outcome(lambda run: 'issued' in str(run.answer)); "
             "likeness to a good run is afnb.Converges(good)"
         )
     alignment = None if reference is None else diff(cassette, reference, params or AlignParams())
-    compiled = compile_arms(intervention, cassette, reference, alignment, tail=tail)
+    compiled = compiled_arms(intervention, cassette, reference, alignment, tail=tail)
     ready = prepare(
         cassette,
         reference,
@@ -140,7 +141,7 @@ def what_if(
 
 def one_experiment(
     ready: Prepared,
-    compiled: Compiled,
+    compiled: AnyCompiled,
     rule: Rule,
     *,
     purpose: str,

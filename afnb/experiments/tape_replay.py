@@ -1,0 +1,239 @@
+"""Replays over a tape: the agent runs against a session that answers from the cassette."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from afnb.causal.oracles import Oracle
+from afnb.core.arm import Arm
+from afnb.core.cassette import Cassette, Request
+from afnb.core.run import Run
+from afnb.core.steps import run_from_cassette
+from afnb.core.tape import Tape
+from afnb.errors import AgentError
+from afnb.experiments.agents import Agent, AgentResult
+from afnb.experiments.fidelity import Fidelity
+from afnb.experiments.replay import STOPPED, Job, Lost, Recovery, ReplayResult, derive_seed, tail_digest
+from afnb.io.serve import Session
+from afnb.io.serve_report import SessionReport
+from afnb.io.upstream import Upstream
+
+
+@dataclass(frozen=True, slots=True)
+class TapeSetting:
+    """What all replays of an experiment share."""
+
+    recording: Cassette
+    tape: Tape
+    agent: Agent
+    upstream: Upstream | None
+    oracle: Oracle | None
+    good_tape: Tape | None = None
+    incomplete_recorded: int = 0
+
+    @property
+    def recording_id(self) -> str:
+        """The cassette's id."""
+        return self.recording.id
+
+    def run(
+        self, job: Job, gate: Callable[[Request], str | None] | None, stop: threading.Event | None
+    ) -> ReplayResult:
+        """Run and judge one replay."""
+        return run_replay(self, job, gate=gate, stop=stop)
+
+    def check(self, seed: int, converges: Callable[[ReplayResult], bool] | None = None) -> Fidelity:
+        """The self-check: one unpatched replay from the tape alone."""
+        return self_check(self, seed, converges)
+
+
+def run_replay(
+    setting: TapeSetting,
+    job: Job,
+    *,
+    gate: Callable[[Request], str | None] | None = None,
+    stop: threading.Event | None = None,
+) -> ReplayResult:
+    """Run and judge one replay.
+
+    The agent gets a fresh working directory and seed; its session, recording and upstream view are
+    made for it alone, so that nothing passes from one replay to the next.
+    """
+    started = time.monotonic()
+    workdir = Path(tempfile.mkdtemp(prefix="afnb-replay-"))
+    name = f"{setting.recording.id}/{job.arm.name if job.arm else 'check'}/{job.index}"
+    assert job.arm is None or isinstance(job.arm, Arm)
+    live = job.arm is not None and setting.upstream is not None
+    session = Session(setting.tape, job.arm, setting.good_tape, id=name, live=live, gate=gate)
+    upstream = setting.upstream
+    if upstream is not None:
+        upstream = upstream.for_replay(job.seed, job.role, job.index)
+    try:
+        outcome = setting.agent.run(session, upstream, seed=job.seed, workdir=workdir, stop=stop)
+    finally:
+        session.close()
+        shutil.rmtree(workdir, ignore_errors=True)
+    report = session.report()
+    cassette = session.cassette()
+    run = finished_run(run_from_cassette(cassette), outcome)
+    recovery, reason, lost, detail = judge(setting, job, report, outcome, run)
+    return ReplayResult(
+        role=job.role,
+        index=job.index,
+        seed=job.seed,
+        recovery=recovery,
+        reason=reason,
+        lost=lost,
+        detail=detail,
+        report=report,
+        run=run,
+        recording=cassette,
+        tail_digest=tail_digest(run),
+        wall_s=time.monotonic() - started,
+        worker=threading.current_thread().name,
+        cannot_start=outcome.status == "cannot_start",
+    )
+
+
+def finished_run(run: Run, outcome: AgentResult) -> Run:
+    """The replayed run with what its agent returned or printed."""
+    answer = run.answer if outcome.value is None else outcome.value
+    return replace(
+        run, answer=answer, exit_status=outcome.exit_status, stdout=outcome.stdout, stderr=outcome.stderr
+    )
+
+
+def judge(
+    setting: TapeSetting, job: Job, report: SessionReport, outcome: AgentResult, run: Run
+) -> tuple[Recovery, str | None, Lost | None, str | None]:
+    """Recovery of one replay, or why it is inconclusive and on which side of the first intervention."""
+    fault = find_fault(setting, job, report, outcome)
+    if fault is not None:
+        reason, detail = fault
+        lost: Lost = "after" if report.patches_applied else "before"
+        return "inconclusive", reason, lost, detail
+    if setting.oracle is None:
+        return "inconclusive", "no_oracle", "before", None
+    judgement = setting.oracle.judge(run)
+    if judgement.recovery == "inconclusive":
+        return "inconclusive", "oracle_undecided", "after", judgement.detail
+    return judgement.recovery, None, None, judgement.detail
+
+
+def find_fault(
+    setting: TapeSetting, job: Job, report: SessionReport, outcome: AgentResult
+) -> tuple[str, str | None] | None:
+    """Why this replay says nothing about the arm, as (reason, detail), or None if it can be judged."""
+    arm = job.arm if isinstance(job.arm, Arm) else None
+    if outcome.status == "cannot_start":
+        return "cannot_start", outcome.error
+    if report.prefix_diverged is not None:
+        return "prefix_diverged", report.prefix_diverged.reason
+    for key, _count in report.refused:
+        if key.startswith("gate: "):
+            word, _, rest = key.removeprefix("gate: ").partition(": ")
+            return (word, rest) if word in STOPPED else ("refused", key.removeprefix("gate: "))
+    if report.upstream_errors:
+        return "provider_unreachable", report.upstream_errors[0]
+    if outcome.status == "timeout":
+        return "timeout", outcome.error
+    if outcome.status == "stopped":
+        return "interrupted", outcome.error
+    if arm is not None and arm.serve_through >= 0 and report.served == 0:
+        return "nothing_served", "the agent's requests did not reach the recording"
+    if arm is not None and not report.branch_reached:
+        if outcome.status == "crashed" or (outcome.exit_status or 0) != 0:
+            return "crashed_before_branch", outcome.error or _last_line(outcome.stderr)
+        reason = "intervention_not_applied" if report.patches_applied else "branch_not_reached"
+        return reason, f"steps {list(report.patches_missing)} were never asked for"
+    if report.incomplete > setting.incomplete_recorded:
+        return "incomplete_stream", "a live answer stopped before its end"
+    return provider_fault(report, outcome)
+
+
+def provider_fault(report: SessionReport, outcome: AgentResult) -> tuple[str, str | None] | None:
+    """A tail in which the provider answered with errors only is no evidence about the agent."""
+    errors = report.live_error_statuses
+    if not errors:
+        return None
+    failed = outcome.status == "crashed" or (outcome.exit_status or 0) != 0
+    faults = [status for status in errors if status in (401, 402, 403, 404, 408, 409, 429) or status >= 500]
+    if len(errors) >= report.live or (failed and faults and faults[-1] == errors[-1]):
+        return "provider_error", f"the provider answered HTTP {errors[-1]}"
+    return None
+
+
+def _last_line(text: str | None) -> str | None:
+    lines = (text or "").strip().splitlines()
+    return lines[-1][:300] if lines else None
+
+
+def self_check(
+    setting: TapeSetting, seed: int, converges: Callable[[ReplayResult], bool] | None = None
+) -> Fidelity:
+    """Replay the recording unpatched from its tape alone, and say whether the agent did the same again.
+
+    Raises
+    ------
+    AgentError
+        The agent cannot be started, or nothing it asked was on the tape.
+    """
+    recording = setting.recording
+    result = run_replay(setting, Job(None, "check", 0, derive_seed(seed, "check", recording.id)))
+    report, recorded = result.report, len(recording.exchanges)
+    if result.cannot_start:
+        raise AgentError(result.detail or "the agent cannot be started")
+    if report.served == 0 and result.reason != "timeout":
+        raise AgentError(nothing_served(setting, result))
+    again = run_from_cassette(result.recording).answer if isinstance(result.recording, Cassette) else None
+    same = again == run_from_cassette(recording).answer
+    reason = None
+    if result.reason == "timeout":
+        reason = result.detail or "the agent timed out"
+    elif report.missed:
+        reason = (
+            report.first_miss.reason if report.first_miss else f"{report.missed} requests are not on the tape"
+        )
+    elif report.served < recorded:
+        reason = f"the agent asked for {report.served} of {recorded} recorded exchanges"
+    elif not same:
+        reason = "the agent's answer is not the recorded one"
+    return Fidelity(
+        recording=recording.id,
+        ok=reason is None,
+        recorded=recorded,
+        served=report.served,
+        missed=report.missed,
+        same_answer=same,
+        rules=report.rules,
+        reason=reason,
+        converges=None if converges is None else converges(result),
+    )
+
+
+def nothing_served(setting: TapeSetting, result: ReplayResult) -> str:
+    """The sentence for a replay that never touched its tape."""
+    recording, report = setting.recording, result.report
+    if not recording.exchanges:
+        return f"recording {recording.id} holds no exchange, so there is nothing to replay"
+    if report.requests == 0:
+        hint = (
+            "it asked afnb nothing: let it read its base URL from the environment "
+            "(Command(base_url_env=...)) or use ctx.http_client() in a function"
+        )
+        if result.detail:
+            hint = f"it ended first: {result.detail}"
+    else:
+        miss = report.first_miss
+        hint = (
+            f"its first request was not on the tape: {miss.reason}"
+            if miss
+            else "none of its requests matched"
+        )
+    return f"the agent replayed 0 of {len(recording.exchanges)} exchanges of {recording.id}; {hint}"
