@@ -24,7 +24,7 @@ from afnb.core.run import Run, Step
 
 MIN_STEPS = 2
 MIN_WORDS = 8
-FEW_WORDS = 20
+FEW_WORDS = 12
 MIN_SHARE = 0.2
 
 _WORD = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{3,}(?![A-Za-z0-9])")
@@ -46,7 +46,7 @@ def incomparable(good: Run, bad: Run, moves: Sequence[Move], tau: float) -> str 
     All of these must hold: each run has at least two steps; the tasks are not the same text; the first
     steps' inputs are not the same value; no aligned pair in sync shares a word of content; and the
     smaller run has at least eight words of content, of which the other run has none (or less than a
-    fifth, from twenty words on).
+    fifth, from twelve words on).
     """
     if min(len(good), len(bad)) < MIN_STEPS:
         return None
