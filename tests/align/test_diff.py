@@ -175,6 +175,8 @@ def test_the_card() -> None:
     assert "outcome fail" in text
     assert "no policy could be found" in text
     assert "afnb.attribute" in text
+    assert "≠ unlike: bad 2 act, good 2 act; cost" in text
+    assert "unlike" in diff(BAD, GOOD)._repr_html_()
     assert "converged" in diff(GOOD, GOOD).to_text()
     extra = run("extra", "look up the order", "again look up", "the window is thirty days", "refund issued")
     assert "apart from 1 step" in diff(extra, GOOD).to_text()
