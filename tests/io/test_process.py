@@ -180,7 +180,8 @@ def test_an_interrupt_ends_the_command_too(tmp_path: Path) -> None:
     inner = "import os, sys, time; open(sys.argv[1] + '~', 'w').write(str(os.getpid()))\n"
     inner += "os.rename(sys.argv[1] + '~', sys.argv[1]); time.sleep(60)"
     outer = (
-        "import sys; from afnb.io.process import run_command\n"
+        "import signal, sys; from afnb.io.process import run_command\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a background job starts without
         "try: run_command(['python', '-c', sys.argv[1], sys.argv[2]], grace_s=0.5)\n"
         "except KeyboardInterrupt: print('interrupted')\n"
     )
@@ -205,11 +206,14 @@ def test_an_interrupt_while_a_command_is_being_started_ends_it(monkeypatch: pyte
         return child
 
     monkeypatch.setattr(process, "_spawn", interrupted)
-    handler = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt):
-        run_command(py("import time; time.sleep(60)"), grace_s=0.5)
-    assert gone(started[0])
-    assert signal.getsignal(signal.SIGINT) is handler
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_command(py("import time; time.sleep(60)"), grace_s=0.5)
+        assert gone(started[0])
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, inherited)
 
 
 def test_output_is_bounded_at_both_ends() -> None:
