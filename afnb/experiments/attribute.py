@@ -26,9 +26,11 @@ from afnb.experiments.prepare import prepare
 from afnb.experiments.recordings import (
     AnyCompiled,
     agent_marks,
+    agent_of,
     as_recording,
     recording_hash,
     recording_id,
+    require_one_kind,
 )
 from afnb.experiments.replay import ReplayResult
 from afnb.experiments.search import Search, drop_at, first_arm, graftable, looser
@@ -100,6 +102,8 @@ def attribute(
     """
     started = time.monotonic()
     failing, reference = as_recording(bad, "bad"), as_recording(good, "good")
+    agent_of(failing, agent)
+    require_one_kind(failing, reference)
     found = diff(failing, reference, params or AlignParams())
     pairs, dropped = graftable(failing, reference, found)
     judge = Converges(reference, params) if oracle is None else as_oracle(oracle)

@@ -108,16 +108,15 @@ def compiled_arms(
     ParameterError
         The two recordings are of different kinds, or an intervention does not fit.
     """
+    require_one_kind(bad, good)
     if isinstance(bad, Cassette):
-        if isinstance(good, EventLog):
-            raise ParameterError("bad is a cassette and good an event log; both must be of one kind")
+        donor = good if isinstance(good, Cassette) else None
         return compile_arms(
-            interventions, bad, good, alignment, bad_run=bad_run, good_run=good_run, tail=tail
+            interventions, bad, donor, alignment, bad_run=bad_run, good_run=good_run, tail=tail
         )
-    if isinstance(good, Cassette):
-        raise ParameterError("bad is an event log and good a cassette; both must be of one kind")
+    donor_log = good if isinstance(good, EventLog) else None
     return compile_log_arms(
-        interventions, bad, good, alignment, bad_run=bad_run, good_run=good_run, tail=tail
+        interventions, bad, donor_log, alignment, bad_run=bad_run, good_run=good_run, tail=tail
     )
 
 
@@ -138,6 +137,20 @@ def provider_of_experiment(agent: Any, upstream: Any) -> Upstream:
             "(upstream='https://api.openai.com'), a function, or a SimulatedUpstream"
         )
     return as_upstream(given)
+
+
+def require_one_kind(bad: Recording, good: Recording | None) -> None:
+    """Refuse a pair of which one is a cassette and the other an event log.
+
+    Raises
+    ------
+    ParameterError
+        They are of different kinds.
+    """
+    if good is None or isinstance(bad, Cassette) == isinstance(good, Cassette):
+        return
+    names = [("a cassette" if isinstance(r, Cassette) else "an event log") for r in (bad, good)]
+    raise ParameterError(f"bad is {names[0]} and good {names[1]}; both must be of one kind")
 
 
 def agent_of(recording: Recording, agent: Any) -> Agent | LoggedAgent:

@@ -16,7 +16,7 @@ from afnb.errors import ParameterError
 from afnb.experiments.budget import Budget
 from afnb.experiments.lab import Trial
 from afnb.experiments.prepare import Prepared, finish, prepare
-from afnb.experiments.recordings import AnyCompiled, as_recording, compiled_arms
+from afnb.experiments.recordings import AnyCompiled, agent_of, as_recording, compiled_arms, require_one_kind
 from afnb.experiments.replay import ReplayResult
 from afnb.experiments.results import Experiment
 
@@ -113,6 +113,8 @@ def what_if(
             "what_if needs an oracle, e.g. oracle=afnb.Outcome(lambda run: 'issued' in str(run.answer)); "
             "likeness to a good run is afnb.Converges(good)"
         )
+    agent_of(cassette, agent)
+    require_one_kind(cassette, reference)
     alignment = None if reference is None else diff(cassette, reference, params or AlignParams())
     compiled = compiled_arms(intervention, cassette, reference, alignment, tail=tail)
     ready = prepare(
