@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from afnb.core.cassette import Chunk, Request, Response, header
-from afnb.errors import MissingDependency, ParameterError, UpstreamError
+from afnb.errors import MissingDependency, ParameterError
 from afnb.io.decode import decode_body
 from afnb.io.reply import AsyncReply, Reply, Upstream, is_stream
 from afnb.io.serve import Forward, Session
@@ -134,7 +134,7 @@ class Relay:
             for data in self._reply:
                 self._progress.before(data)
                 yield data
-        except UpstreamError:
+        except Exception:
             self._progress.end()
             raise
         except GeneratorExit:

@@ -89,7 +89,7 @@ class Session:
         self._keep_delays = keep_delays
         self._lock = threading.RLock()
         self._tally = Tally()
-        self._recording = Recording(sink)
+        self._recording = Recording(sink, None if tape is None else tape.cassette)
         self._flights: dict[int, Flight] = {}
         self._tokens = 0
         self._diverged: Missed | None = None
@@ -115,13 +115,12 @@ class Session:
         A request that goes live passes the gate first. The gate is asked outside the session's lock, so that
         it may wait or look at the report.
         """
-        branch = None if self._course is None else self._course.facts.branch_of(request)
         with self._lock:
             number = self._tally.requests
             self._tally.requests += 1
             if self._closed:
                 return self._too_late()
-            choice = self._choose(request, branch, number, upstream)
+            choice = self._choose(request, number, upstream)
         if not isinstance(choice, Live):
             return choice
         said = self._gate(choice.send) if self._allow_live and self._gate is not None else None
@@ -227,14 +226,14 @@ class Session:
         """The whole run so far, hits and live turns, in order of completion.
 
         ``attrs["sources"]`` says for each exchange where its answer came from: ``live``, or the tape's
-        exchange as ``tape:3``, ``patch:3``, ``good:3``.
+        exchange as ``tape:3``, ``patch:3``, ``good:3``. What was redacted in the tape's recording is redacted
+        here as well.
         """
         with self._lock:
-            attrs = {} if self.mode == "record" else {"sources": list(self._recording.sources)}
-            return Cassette(self.id, tuple(self._recording.exchanges), attrs=attrs)
+            return self._recording.cassette(self.id)
 
-    def _choose(self, request: Request, branch: str | None, number: int, upstream: str | None) -> Choice:
-        live = Live(request, request, branch, upstream)
+    def _choose(self, request: Request, number: int, upstream: str | None) -> Choice:
+        live = Live(request, request, None, upstream)
         if self._play is None:
             return live
         if self._course is not None:
@@ -249,8 +248,8 @@ class Session:
         if self._diverged is not None:
             return self._refuse("prefix_diverged", self._diverged.reason, self._diverged)
         seen, held = course.rewrite(asked.asked)
-        live = replace(asked, send=seen, marks=held)
-        branch = live.branch
+        branch = course.branch_of(asked.asked, self._play)
+        live = replace(asked, send=seen, marks=held, branch=branch)
         patch = course.due(branch)
         if patch is not None:
             return self._intervene(patch, live)

@@ -11,7 +11,7 @@ from collections import Counter
 from afnb.core import providers
 from afnb.core.arm import AnswerPatch, Arm, AskAgain, Patch, ResultPatch
 from afnb.core.cassette import Request, Response
-from afnb.core.tape import Tape
+from afnb.core.tape import Play, Tape
 from afnb.errors import ParameterError
 from afnb.io.serve_facts import TapeFacts
 
@@ -39,6 +39,7 @@ class Course:
         self.live_branches: set[str | None] = set()
         self.reached = not self.patches and arm.serve_through < 0
         self._calls: list[tuple[ResultPatch, str, int]] = []
+        self._known_as: dict[str, str] = {}
 
     @property
     def started(self) -> bool:
@@ -62,6 +63,28 @@ class Course:
     def missing(self) -> tuple[Patch, ...]:
         """The interventions that did not take effect."""
         return tuple(patch for patch in self.patches if not self.in_effect(patch))
+
+    def branch_of(self, request: Request, play: Play) -> str | None:
+        """The branch of the recording that a model request belongs to; None for any other request.
+
+        A request that matches the tape belongs to the branch it matches. What matching forgives (a date in
+        the system prompt, a redacted name) may well be part of what tells conversations apart, so later
+        requests of the same conversation follow the one that matched.
+        """
+        branch = self.facts.recorded_branch(request)
+        if branch is not None:
+            return branch
+        if not providers.is_model_request(request):
+            return None
+        key = providers.conversation_key(request)
+        places = play.tape.places(request)
+        if places:
+            at = places[min(play.asked(request), len(places) - 1)]
+            for place in (at, *places):
+                if place in self.facts.positions:
+                    self._known_as[key] = self.facts.positions[place][0]
+                    break
+        return self._known_as.get(key, key)
 
     def served(self, exchange: int) -> None:
         """Note what the tape answered; without patches its last exchange to be served is the branch point."""

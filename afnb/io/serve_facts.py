@@ -18,11 +18,6 @@ if TYPE_CHECKING:
 KEPT_TAPES = 16
 
 
-def branch_of(request: Request) -> str | None:
-    """The branch of a parallel run that a model request belongs to; None for any other request."""
-    return providers.conversation_key(request) if providers.is_model_request(request) else None
-
-
 def said_all(request: Request, response: Response) -> bool:
     """Whether a stream that nobody read to its end had come to its end mark."""
     answer = providers.read_answer(request, replace(response, incomplete=False))
@@ -42,7 +37,7 @@ class TapeFacts:
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
         self.positions = model_positions(tape.cassette)
-        self._branches: dict[tuple[str, bytes], str | None] = {}
+        self._branches: dict[tuple[str, bytes], str] = {}
         for exchange in tape.cassette.exchanges:
             key = (exchange.request.path, exchange.request.body)
             position = self.positions.get(exchange.idx)
@@ -50,10 +45,9 @@ class TapeFacts:
                 self._branches[key] = position[0]
         self._answers: dict[int, Answer | None] = {}
 
-    def branch_of(self, request: Request) -> str | None:
-        """``branch_of``, without parsing a request that is on the tape byte for byte."""
-        key = (request.path, request.body)
-        return self._branches[key] if key in self._branches else branch_of(request)
+    def recorded_branch(self, request: Request) -> str | None:
+        """The branch of a request that is on the tape byte for byte."""
+        return self._branches.get((request.path, request.body))
 
     def prefix_lengths(self, through: int) -> Counter[str]:
         """How many answers of the model each branch has on the tape up to ``through``, inclusive."""

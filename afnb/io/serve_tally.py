@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from afnb.core.cassette import Exchange, Request, Response
+from afnb.core.cassette import Cassette, Exchange, Request, Response
 from afnb.core.matching import mask_query
 from afnb.core.nearest import Explanation
 from afnb.core.providers import Usage
+from afnb.core.redaction import Redaction
 from afnb.core.tape import Miss
 from afnb.io.redact import safe_exchange
 from afnb.io.serve_answers import RETRIED
@@ -78,10 +79,18 @@ def explain(number: int, request: Request, why: Miss | Explanation) -> Missed:
 
 
 class Recording:
-    """The new cassette as it grows: exchanges in order of completion, headers by allowlist."""
+    """The new cassette as it grows: exchanges in order of completion, each fit for disk.
 
-    def __init__(self, sink: Callable[[Exchange], None] | None = None) -> None:
+    ``origin`` is the recording that is replayed: what was redacted there is redacted here.
+    """
+
+    def __init__(
+        self, sink: Callable[[Exchange], None] | None = None, origin: Cassette | None = None
+    ) -> None:
         self._sink = sink
+        self._origin = origin
+        settings = None if origin is None else origin.attrs.get("redaction")
+        self._redaction = None if settings is None else Redaction.from_json(settings)
         self.exchanges: list[Exchange] = []
         self.sources: list[str] = []
         self._failed: dict[tuple[str, str, bytes], int] = {}
@@ -115,10 +124,21 @@ class Recording:
                 forwarded=forwarded,
             )
         )
+        if self._redaction is not None:
+            exchange = self._redaction.exchange(exchange)
         self.sources.append(source)
         self.exchanges.append(exchange)
         if self._sink is not None:
             self._sink(exchange)
+
+    def cassette(self, id: str) -> Cassette:
+        """What has been recorded so far."""
+        if self._origin is None:
+            return Cassette(id, tuple(self.exchanges))
+        attrs: dict[str, object] = {"sources": list(self.sources)}
+        if self._redaction is not None:
+            attrs["redaction"] = self._redaction.to_json()
+        return Cassette(id, tuple(self.exchanges), task=self._origin.task, attrs=attrs)
 
 
 def now() -> str:

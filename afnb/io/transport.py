@@ -293,7 +293,7 @@ class _AsyncRelay:
                 self._progress.before(data)
                 yield data
             whole = True
-        except UpstreamError:
+        except Exception:
             whole = True
             raise
         finally:

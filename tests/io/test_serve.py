@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from afnb.core.arm import AnswerPatch, Arm
 from afnb.core.cassette import Cassette, Exchange, Request, Response
 from afnb.core.providers import read_answer, tool_results
+from afnb.core.redaction import Redaction
 from afnb.core.tape import Tape
 from afnb.errors import ParameterError
+from afnb.io.formats.cassette import read_cassette, write_cassette
 from afnb.io.serve import Forward, Refuse, Serve, Session
 
 from .talks import BUSY, RETRIED_BY_SDKS, THREE, Live, Talk, again, chat, nobody, patch, record, result, said
@@ -63,6 +67,29 @@ def test_replay_serves_all_and_asks_nobody(tape: Tape) -> None:
     replayed = session.cassette()
     assert [e.response for e in replayed.exchanges] == [e.response for e in tape.cassette.exchanges]
     assert replayed.attrs["sources"] == ["tape:0", "tape:1", "tape:2"]
+
+
+def test_a_re_run_is_a_cassette_like_any_other(tape: Tape, tmp_path: Path) -> None:
+    session = Session(Tape(replace(tape.cassette, task="look twice")))
+    Talk(session, nobody).run()
+    write_cassette(session.cassette(), tmp_path / "again.json")
+    again = read_cassette(tmp_path / "again.json")
+    assert again.task == "look twice"
+    assert again.attrs["sources"] == ["tape:0", "tape:1", "tape:2"]
+    replay = Session(Tape(again), live=False)
+    assert Talk(replay, nobody).run() == "done"
+
+
+def test_what_was_redacted_in_a_recording_stays_out_of_its_replays(tape: Tape) -> None:
+    cassette = Redaction(patterns=("ssn-[0-9]+",)).cassette(
+        record((said("your ssn-123"),), user="my ssn-456")
+    )
+    session = Session(Tape(cassette), Arm("live", (), -1))
+    assert Talk(session, lambda _: said("it is ssn-789"), user="my ssn-456").run() == "it is ssn-789"
+    kept = session.cassette()
+    assert b"ssn-" not in kept.exchanges[0].request.body + kept.exchanges[0].response.body
+    assert kept.attrs["redaction"] == cassette.attrs["redaction"]
+    assert isinstance(Session(Tape(cassette), live=False).decide(chat("my ssn-456")), Serve)
 
 
 def test_a_miss_goes_live_if_it_may(tape: Tape) -> None:

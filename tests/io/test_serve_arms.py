@@ -7,7 +7,9 @@ import json
 import pytest
 
 from afnb.core.arm import AnswerPatch, Arm, ResultPatch
+from afnb.core.canon import Matching
 from afnb.core.providers import conversation_key, tool_results
+from afnb.core.redaction import Redaction
 from afnb.core.tape import Tape
 from afnb.io.serve import Refuse, Session
 from afnb.io.serve_answers import REFUSED_STATUS
@@ -320,6 +322,34 @@ def test_positions_are_counted_per_branch() -> None:
     assert session.report().patches_applied == (0,)
     assert tb.run() == "forced"
     assert session.report().patches_applied == (0, 6)
+
+
+@pytest.mark.parametrize("control", [True, False])
+def test_what_matching_forgives_does_not_make_another_conversation(control: bool) -> None:
+    """The first message holds a date, which matching is told to forgive; the re-run has another one."""
+    tape = Tape(record(THREE, user="today is 2026-01-01"), Matching().replacing("dates"))
+    first = tape.cassette.exchanges[0].request
+    key = conversation_key(first)
+    answer = THREE[0] if control else said("", ("c0", "look", {"n": 9}))
+    arm = Arm(
+        "both", (AnswerPatch(0, 0, 0, key, answer, control), AnswerPatch(4, 2, 2, key, said("forced"))), 2
+    )
+    session = Session(tape, arm)
+    live = Live(turns=9)
+    assert Talk(session, live, user="today is 2026-12-24").run() == "forced"
+    report = session.report()
+    assert report.patches_applied == (0, 4)
+    assert report.live == (0 if control else 1)
+
+
+def test_a_redacted_recording_branches_like_any_other() -> None:
+    cassette = Redaction(patterns=("ssn-[0-9]+",)).cassette(record(THREE, user="my ssn-456"))
+    tape = Tape(cassette)
+    key = conversation_key(cassette.exchanges[0].request)
+    arm = Arm("patch", (AnswerPatch(2, 1, 1, key, said("", ("c1", "look", {"n": 9}))),), 1)
+    session = Session(tape, arm)
+    assert Talk(session, Live(turns=0), user="my ssn-456").run() == "live end 1"
+    assert (session.report().served, session.report().live) == (2, 1)
 
 
 # --- screens ---------------------------------------------------------------------------------------
