@@ -185,8 +185,9 @@ class Attribution(Shown):
     def facts(self) -> list[tuple[str, str]]:
         """Label and value pairs."""
         fork = "none" if self.fork_step is None else self.step_name(self.fork_step)
+        found = {"origin": "origin", "repair": "minimal repair"}.get(self.kind, "origination")
         return [
-            ("origination", steps_text(self.origination)),
+            (found, steps_text(self.origination)),
             ("propagation", steps_text(self.propagation)),
             ("runs part at", f"{fork} of {self.steps} steps"),
             ("stopped", self.reason),
