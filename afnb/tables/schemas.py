@@ -4,11 +4,13 @@ Nothing is ever inferred from data: inference loses late columns, turns 2^64-1 i
 into a time. Text is ``large_string``; JSON values are JSON text in a ``large_string`` column whose
 metadata says ``format: json``. Columns whose metadata says ``volatile`` (wall times, counts of work
 that was started and not needed, worker names) may differ between runs that are otherwise the same.
+``Table.to_pandas()`` keeps integers with gaps as pandas' nullable integers: the schema says so.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -184,6 +186,93 @@ _FIELD_DIFF = (
     _c("bad_value", "json", "value in the bad run; null when absent there"),
 )
 
+_EVENT = (
+    _c("run_id", "cat!", "run, lower case with hyphens"),
+    _c("seq", "u64!", "the envelope's number"),
+    _c("schema_version", "u32!", "version of the envelope's form"),
+    _c("recorded_at", "text!", "time of recording, RFC 3339 as it was written"),
+    _c("recorded_at_ns", "time", "the same in UTC; null outside the years 1678 to 2261", "ns since 1970"),
+    _c("kind", "cat!", "what happened, one of the 24 kinds"),
+    _c("corr", "u64", "seq the event names: a call's own, a completion's, an abandoned run's open write"),
+    _c("tool", "cat", "tool of a tool call, or of an abandoned run's open write"),
+    _c("effect", "cat", "read, idempotent or write, of a tool call"),
+    _c("node", "cat", "graph node"),
+    _c("index", "u64", "iteration of a map or fold node; the winning one where a fold converged"),
+    _c("input_tokens", "u64", "tokens a model call read", "tokens"),
+    _c("output_tokens", "u64", "tokens a model call wrote", "tokens"),
+    _c("value", "u64", "random bits the run drew"),
+    _c("now_ns", "time", "what the clock showed, UTC; null outside the years 1678 to 2261", "ns since 1970"),
+    _c("payload", "json!", "the event's payload, character for character"),
+    _c("extra", "json", "unknown keys beside the known ones, under envelope and event"),
+    _c("file", "cat", "file it was read from"),
+    _c("line", "int", "1-based line in it"),
+)
+
+_PROBLEM = (
+    _c("file", "text", "file"),
+    _c("line", "int", "1-based line in it; null for the file as a whole"),
+    _c("byte", "int", "where that line starts in the (decompressed) file", "bytes"),
+    _c("level", "cat!", "error (something was left out) or warning (all that counts was read)"),
+    _c("rule", "cat!", "bad_envelope, unknown_kind, bad_payload, unfinished_tail, no_final_newline, ..."),
+    _c("field", "text", "JSON path of the fault in the envelope"),
+    _c("message", "text!", "what was found and what was expected"),
+    _c("run_id", "text", "run of the unreadable line, where that can be seen"),
+    _c("seq", "u64", "its seq, where that can be seen"),
+)
+
+_RUN_STATE = (
+    _c("run_id", "text!", "run"),
+    _c("events", "int!", "events in its log"),
+    _c("status", "cat!", "not_started, running, awaiting_model, awaiting_tool, suspended, ..."),
+    _c("next_seq", "u64", "the last event's seq + 1; null where that is beyond 64 bits"),
+    _c("input_tokens", "u64!", "tokens the completed model calls read", "tokens"),
+    _c("output_tokens", "u64!", "tokens the completed model calls wrote", "tokens"),
+    _c("model_calls", "int!", "completed model calls"),
+    _c("elapsed_s", "float!", "last minus first look at the clock, in log order", "s"),
+    _c("pending_index", "int", "position of the call without completion"),
+    _c("pending_kind", "cat", "its kind"),
+    _c("pending_seq", "u64", "its seq, as it says itself"),
+    _c("pending_tool", "text", "its tool"),
+    _c("pending_effect", "cat", "its effect"),
+    _c("cause_index", "int", "position of the event that gave the status its reason, output or error"),
+    _c("cause_kind", "cat", "that event's kind"),
+    _c("more_steps", "u64!", "model calls that resumes granted", "calls"),
+    _c("more_tokens", "u64!", "tokens that resumes granted", "tokens"),
+    _c("more_cost_usd", "float!", "cost that resumes granted", "USD"),
+    _c("more_wall_time_s", "float!", "time that resumes granted", "s"),
+    _c("graph_hash", "text", "graph of a graph run"),
+    _c("current_node", "text", "graph node entered last and not yet left"),
+    _c("forked_from", "json", "the log a graph run was forked from"),
+)
+
+_NODE_PROGRESS = (
+    _c("run_id", "text!", "run"),
+    _c("node", "text!", "graph node; those no event names are not reached and have no row"),
+    _c("order", "int!", "0 for the node the run named first"),
+    _c("state", "cat!", "entered, exited or skipped"),
+    _c("skip_reason", "text", "why it was skipped"),
+    _c("branch_case", "text", "case a branch node chose"),
+    _c("is_map", "bool!", "it fanned out or had map iterations"),
+    _c("map_items", "json", "items of the last fan-out"),
+    _c("map_started", "int!", "map iterations started since"),
+    _c("map_joined", "int!", "those that came back"),
+    _c("is_fold", "bool!", "it had fold iterations or converged"),
+    _c("fold_started", "int!", "fold iterations started"),
+    _c("fold_joined", "int!", "those that came back"),
+    _c("winner_index", "u64", "winning pass of a fold that converged"),
+    _c("converge_reason", "text", "why it converged"),
+)
+
+_ITERATION = (
+    _c("run_id", "text!", "run"),
+    _c("node", "text!", "graph node"),
+    _c("loop", "cat!", "map or fold"),
+    _c("order", "int!", "0 for the iteration that started first"),
+    _c("index", "u64!", "the iteration's own index"),
+    _c("joined", "bool!", "it came back"),
+    _c("child_run", "text", "run of a map iteration"),
+)
+
 _VIOLATION = (
     _c("run_id", "text!", "run"),
     _c("index", "int!", "position in the run's log"),
@@ -203,7 +292,12 @@ DECLARED: Mapping[str, tuple[Column, ...]] = MappingProxyType(
         "steps": _STEP,
         "moves": _MOVE,
         "field_diffs": _FIELD_DIFF,
+        "events": _EVENT,
+        "problems": _PROBLEM,
         "violations": _VIOLATION,
+        "run_states": _RUN_STATE,
+        "node_progress": _NODE_PROGRESS,
+        "iterations": _ITERATION,
         "replays": _REPLAY,
         "experiments": _EXPERIMENT,
         "attributions": _ATTRIBUTION,
@@ -244,7 +338,9 @@ def schema(name: str) -> pa.Schema:
         "json": pa.large_string(),
         "cat": pa.dictionary(pa.int32(), pa.large_string()),
         "int": pa.int64(),
+        "u32": pa.uint32(),
         "u64": pa.uint64(),
+        "time": pa.timestamp("ns", "UTC"),
         "float": pa.float64(),
         "bool": pa.bool_(),
     }
@@ -258,4 +354,28 @@ def schema(name: str) -> pa.Schema:
         if column.volatile:
             metadata["volatile"] = "true"
         fields.append(pa.field(column.name, types[column.type], nullable=column.nullable, metadata=metadata))
-    return pa.schema(fields, metadata={"afnb_table": name, "afnb_schema_version": SCHEMA_VERSION})
+    about = {
+        "afnb_table": name,
+        "afnb_schema_version": SCHEMA_VERSION,
+        "pandas": _pandas_types(columns(name)),
+    }
+    return pa.schema(fields, metadata=about)
+
+
+def _pandas_types(declared: tuple[Column, ...]) -> str:
+    """What makes ``Table.to_pandas()`` keep integers and booleans with gaps, which it else turns into
+    floats and objects: the column types in the form that pandas' own tables carry.
+    """
+    kept = {"u64": ("uint64", "UInt64"), "int": ("int64", "Int64"), "bool": ("bool", "boolean")}
+    rows = [
+        {
+            "name": c.name,
+            "field_name": c.name,
+            "pandas_type": kept[c.type][0],
+            "numpy_type": kept[c.type][1],
+            "metadata": None,
+        }
+        for c in declared
+        if c.nullable and c.type in kept
+    ]
+    return json.dumps({"columns": rows, "index_columns": [], "column_indexes": []})
