@@ -50,8 +50,6 @@ def build(name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     >>> build("runs", [{"run": "a", "steps": 3, "warnings": []}]).num_rows
     1
     """
-    import pyarrow as pa
-
     declared = columns(name)
     names = {column.name for column in declared}
     data: dict[str, list[Any]] = {column.name: [] for column in declared}
@@ -68,6 +66,16 @@ def build(name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
             if value is None and not column.nullable:
                 raise ParameterError(f"table {name!r}, row {number}: column {column.name!r} needs a value")
             data[column.name].append(value)
+    return from_columns(name, data)
+
+
+def from_columns(name: str, data: Mapping[str, list[Any]]) -> pa.Table:
+    """An Arrow table of declared schema ``name`` from one list of plain values a column.
+
+    Here JSON columns are given as JSON text; every declared column must be there.
+    """
+    import pyarrow as pa
+
     target = schema(name)
     arrays = []
     for field in target:

@@ -191,7 +191,12 @@ _EVENT = (
     _c("seq", "u64!", "the envelope's number"),
     _c("schema_version", "u32!", "version of the envelope's form"),
     _c("recorded_at", "text!", "time of recording, RFC 3339 as it was written"),
-    _c("recorded_at_ns", "time", "the same in UTC; null outside the years 1678 to 2261", "ns since 1970"),
+    _c(
+        "recorded_at_ns",
+        "time",
+        "the same, UTC; null before 1677-09-22 and after 2262-04-11",
+        "ns since 1970",
+    ),
     _c("kind", "cat!", "what happened, one of the 24 kinds"),
     _c("corr", "u64", "seq the event names: a call's own, a completion's, an abandoned run's open write"),
     _c("tool", "cat", "tool of a tool call, or of an abandoned run's open write"),
@@ -201,7 +206,12 @@ _EVENT = (
     _c("input_tokens", "u64", "tokens a model call read", "tokens"),
     _c("output_tokens", "u64", "tokens a model call wrote", "tokens"),
     _c("value", "u64", "random bits the run drew"),
-    _c("now_ns", "time", "what the clock showed, UTC; null outside the years 1678 to 2261", "ns since 1970"),
+    _c(
+        "now_ns",
+        "time",
+        "what the run's clock showed, UTC; null where recorded_at_ns would be",
+        "ns since 1970",
+    ),
     _c("payload", "json!", "the event's payload, character for character"),
     _c("extra", "json", "unknown keys beside the known ones, under envelope and event"),
     _c("file", "cat", "file it was read from"),
@@ -354,7 +364,7 @@ def schema(name: str) -> pa.Schema:
         if column.volatile:
             metadata["volatile"] = "true"
         fields.append(pa.field(column.name, types[column.type], nullable=column.nullable, metadata=metadata))
-    about = {
+    about: dict[bytes | str, bytes | str] = {
         "afnb_table": name,
         "afnb_schema_version": SCHEMA_VERSION,
         "pandas": _pandas_types(columns(name)),
