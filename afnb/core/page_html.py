@@ -23,6 +23,7 @@ from afnb.core.parts import (
     Facts,
     Folded,
     Heading,
+    Histogram,
     Page,
     Part,
     Path,
@@ -136,6 +137,13 @@ def _part(part: Part) -> str:
                 f'<span class="afnb-quiet">{_also(part.caption)}{escape(layout.path_sentence(part))}</span>'
                 f"</figcaption>"
                 f"{svg.path(part)}</figure>"
+            )
+        case Histogram():
+            words = escape(layout.histogram_sentence(part))
+            return (
+                f'<figure class="afnb-fig"><figcaption><strong>{_cell(part.label)}</strong><br>'
+                f'<span class="afnb-quiet">{_also(part.caption)}{words}</span>'
+                f"</figcaption>{svg.histogram(part)}</figure>"
             )
         case Code():
             text = escape(visible(cut(part.text, layout.MAX_CODE)))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from afnb.core.legible import one_line
-from afnb.core.parts import Lane, Path, Tone
+from afnb.core.parts import Histogram, Lane, Path, Tone
 
 MAX_ROWS = 100
 MAX_CELL = 240
@@ -228,3 +228,32 @@ def bar_words(count: int, total: int, low: float | None, high: float | None) -> 
     if low is None or high is None:
         return f"{count} of {total}", share
     return f"{count} of {total}", f"{share} [{percent(low)}, {percent(high)}]"
+
+
+def histogram_rows(part: Histogram) -> list[tuple[str, int, int]]:
+    """Label, count and marked count of each bin.
+
+    Examples
+    --------
+    >>> histogram_rows(Histogram("h", ("0", "5", "10"), (3, 1), (2, 0)))
+    [('0 to 5', 3, 2), ('5 to 10', 1, 0)]
+    """
+    marked = (*part.marked, *([0] * len(part.counts)))
+    edges = [one_line(edge, 40) for edge in part.edges]
+    return [
+        (f"{low} to {high}", count, few)
+        for low, high, count, few in zip(edges, edges[1:], part.counts, marked, strict=False)
+    ]
+
+
+def histogram_sentence(part: Histogram) -> str:
+    """How many there are in all, and of the marked kind."""
+    total = f"{sum(part.counts):,} in all"
+    return f"{total}, {sum(part.marked):,} {one_line(part.marks, 100)}" if part.marked else total
+
+
+def scaled(count: int, most: int, room: int) -> int:
+    """``count`` as a length out of ``room`` for the largest; what is there is never drawn as nothing."""
+    if count <= 0 or most <= 0:
+        return 0
+    return max(1, round(room * count / most))

@@ -11,7 +11,7 @@ import re
 
 from afnb.core import page_layout as layout
 from afnb.core.legible import middle, one_line
-from afnb.core.parts import Bar, Lane, Path, Timeline
+from afnb.core.parts import Bar, Histogram, Lane, Path, Timeline
 
 _STEP = re.compile(r"(\d{1,5})(?:\s|$)")
 _TEX = re.compile(r"\$|\\(?=[()\[\]]|begin|end|ref|eqref)")
@@ -351,4 +351,41 @@ def path(part: Path) -> str:
     return (
         f'<svg role="img" aria-label="{label}" viewBox="0 0 {width} {height}" width="{width}" '
         f'height="{height}" fill="currentColor">{"".join(body)}</svg>'
+    )
+
+
+def histogram(part: Histogram) -> str:
+    """Upright bars over their edges, the marked part of each filled, the counts above them."""
+    rows = layout.histogram_rows(part)
+    width, height, left, right, top, floor = 560, 180, 8, 552, 22, 146
+    most = max((count for _, count, _ in rows), default=0)
+    step = (right - left) / max(len(rows), 1)
+    body = [
+        f'<path d="M{left} {floor}H{right}" stroke="currentColor" stroke-opacity=".5" class="afnb-s-line"/>'
+    ]
+    for i, (label, count, marked) in enumerate(rows):
+        x, bar = left + i * step + 1.5, max(step - 3, 1.0)
+        title = f"{label}: {count}" + (f", {marked} {one_line(part.marks, 100)}" if part.marked else "")
+        high, full = (floor - top) * count / most if most else 0, (floor - top) * marked / most if most else 0
+        shape = (
+            f'<rect x="{_n(x)}" y="{_n(floor - high)}" width="{_n(bar)}" height="{_n(high)}" '
+            f'fill-opacity=".32" class="afnb-f-dim"/><rect x="{_n(x)}" y="{_n(floor - full)}" '
+            f'width="{_n(bar)}" height="{_n(full)}" class="afnb-f-good"/>'
+        )
+        number = (
+            f'<text x="{_n(x + bar / 2)}" y="{_n(floor - high - 5)}" text-anchor="middle" font-size="11" '
+            f'class="afnb-small">{count:,}</text>'
+        )
+        body.append(f"<g><title>{escape(title)}</title>{shape}{number if count and step >= 22 else ''}</g>")
+    every = max(1, -(-len(part.edges) // 11))
+    for i, edge in list(enumerate(part.edges))[::every]:
+        anchor = "start" if i == 0 else "end" if i == len(part.edges) - 1 else "middle"
+        body.append(
+            f'<text x="{_n(left + i * step)}" y="{floor + 18}" text-anchor="{anchor}" font-size="11" '
+            f'class="afnb-t-dim afnb-small">{_svg_text(one_line(edge, 12))}</text>'
+        )
+    label = attribute(f"{one_line(part.label)}: {layout.histogram_sentence(part)}")
+    return (
+        f'<svg role="img" aria-label="{label}" viewBox="0 0 {width} {height}" width="{width}" '
+        f'height="{height}" style="max-width:{width}px" fill="currentColor">{"".join(body)}</svg>'
     )

@@ -18,6 +18,7 @@ from afnb.core.parts import (
     Facts,
     Folded,
     Heading,
+    Histogram,
     Page,
     Part,
     Path,
@@ -138,6 +139,8 @@ def _part(part: Part, width: int) -> Iterator[Line]:
             yield from _timeline(part, width)
         case Path():
             yield from _path(part, width)
+        case Histogram():
+            yield from _histogram(part, width)
         case Code():
             yield from _caption(part.caption)
             for line in visible(cut(part.text, layout.MAX_CODE)).split("\n"):
@@ -234,6 +237,22 @@ def _bars(part: Bars, width: int) -> Iterator[Line]:
         ]
     if len(part.rows) > len(rows):
         yield [Piece(f"{len(rows):,} of {len(part.rows):,} rows", "quiet")]
+
+
+def _histogram(part: Histogram, width: int) -> Iterator[Line]:
+    yield [Piece(_cell(part.label), "label")]
+    rows = layout.histogram_rows(part)
+    wide = min(max((columns(label) for label, _, _ in rows), default=0), width // 3)
+    most = max((count for _, count, _ in rows), default=0)
+    room = max(10, min(30, width - wide - 20))
+    for label, count, marked in rows:
+        long = layout.scaled(count, most, room)
+        filled = layout.scaled(marked, most, room)
+        words = f"  {count}" + (f" ({marked})" if part.marked else "")
+        bar = [Piece("█" * filled, "good"), Piece("▒" * max(0, long - filled), "quiet")]
+        yield [Piece(pad(fit(label, wide), wide) + "  ", "label"), *bar, Piece(words)]
+    caption = f"{one_line(part.caption, 400)}: " if part.caption else ""
+    yield from _wrap(f"{caption}{layout.histogram_sentence(part)}", width, "quiet")
 
 
 def _timeline(part: Timeline, width: int) -> Iterator[Line]:

@@ -101,6 +101,22 @@ class Path:
 
 
 @dataclass(frozen=True, slots=True)
+class Histogram:
+    """How many of something lie between neighbouring edges.
+
+    ``edges`` are finished words, one more than ``counts``; ``marked`` says how many of each count are of
+    the kind that ``marks`` names (drawn filled, the rest pale).
+    """
+
+    label: str
+    edges: tuple[str, ...]
+    counts: tuple[int, ...]
+    marked: tuple[int, ...] = ()
+    marks: str = ""
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Code:
     """A snippet to copy."""
 
@@ -123,7 +139,7 @@ class Folded:
     parts: tuple[Part, ...]
 
 
-Part = Text | Facts | Table | Bars | Timeline | Path | Code | Heading | Folded
+Part = Text | Facts | Table | Bars | Timeline | Path | Histogram | Code | Heading | Folded
 
 
 @dataclass(frozen=True, slots=True)
