@@ -168,6 +168,19 @@ _EXCHANGE = (
     _c("t_end", "text", "end, RFC 3339"),
 )
 
+_MISS = (
+    _c("recording", "text!", "recording that was replayed"),
+    _c("request", "int!", "which request of the replay, in order of asking, from 0"),
+    _c("method", "text!", "HTTP method; TOOL for a call of a wrapped tool"),
+    _c("path", "text!", "path and query, credentials masked; the name of a wrapped tool"),
+    _c("nearest", "int", "recorded exchange (or tool exchange) whose request is nearest"),
+    _c("where", "text", "JSON path of the first difference, or (method), (path), (body)"),
+    _c("recorded", "text", "recorded text there, 40 characters either side of the difference"),
+    _c("asked", "text", "asked text there, likewise"),
+    _c("reason", "text!", "the same in one sentence"),
+    _c("suggestions", "json!", "ready-made matching patterns that would forgive the difference"),
+)
+
 _MOVE = (
     _c("move", "int!", "position in the alignment"),
     _c("kind", "cat!", "sync, log (bad run only) or model (good run only)"),
@@ -300,6 +313,7 @@ DECLARED: Mapping[str, tuple[Column, ...]] = MappingProxyType(
         "runs": _RUN,
         "exchanges": _EXCHANGE,
         "steps": _STEP,
+        "misses": _MISS,
         "moves": _MOVE,
         "field_diffs": _FIELD_DIFF,
         "events": _EVENT,

@@ -108,7 +108,7 @@ class ValidationReport(Shown):
         if not self.events and not self.errors:
             return "There are no events in these logs."
         if self.ok:
-            return f"All {_many(self.runs, 'run')} are well formed."
+            return "The run is well formed." if self.runs == 1 else f"All {self.runs:,} runs are well formed."
         found = []
         if self.broken:
             refused = self.violations.column("cursor_refuses").to_pylist().count(True)
@@ -139,15 +139,22 @@ class ValidationReport(Shown):
         return rows
 
     def _table(self) -> Table:
-        names = ("run_id", "index", "seq", "rule", "cursor_refuses", "message", "file", "line")
-        rows = []
-        for row in self.violations.slice(0, _ROWS).select(names).to_pylist():
-            where = _where(row["file"], row["line"])
-            refused = f"{row['rule']} ({'cursor refuses' if row['cursor_refuses'] else 'guard only'})"
-            seq = "" if row["seq"] is None else str(row["seq"])
-            rows.append((row["run_id"], str(row["index"]), seq, refused, row["message"], where))
-        header = ("run", "index", "seq", "rule", "found", "where")
-        return Table(header, tuple(rows), "where each broken run first breaks a rule", self.broken)
+        names = ["run_id", "index", "rule", "cursor_refuses", "message", "file", "line"]
+        listed = self.violations.slice(0, _ROWS).select(names).to_pylist()
+        short = _short([row["run_id"] for row in listed])
+        rows = tuple(
+            (
+                run,
+                str(row["index"]),
+                row["rule"],
+                "refuses" if row["cursor_refuses"] else "takes it",
+                row["message"],
+                _where(row["file"], row["line"]),
+            )
+            for run, row in zip(short, listed, strict=True)
+        )
+        header = ("run", "event", "rule", "cursor", "found", "where")
+        return Table(header, rows, "where each broken run first breaks a rule", self.broken)
 
     def _problems(self) -> Table:
         order = sorted(
@@ -166,6 +173,12 @@ class ValidationReport(Shown):
         if self.errors:
             return ("report.problems.to_pandas()",)
         return ("afnb.run_states(events).to_pandas()",)
+
+
+def _short(run_ids: list[str]) -> list[str]:
+    """The beginnings of run ids, where those tell them apart."""
+    beginnings = [run_id[:8] for run_id in run_ids]
+    return beginnings if len(set(beginnings)) == len(set(run_ids)) else run_ids
 
 
 def _where(file: str | None, line: int | None) -> str:
