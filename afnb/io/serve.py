@@ -55,8 +55,14 @@ class Session:
     keep_delays
         Keep recorded ``retry-after`` headers. By default a recorded 429 or 5xx is served with a delay of a
         millisecond, so that a client's own retry does not sleep through the replay.
+    pace
+        How fast recorded answers are given, where a server or a transport says nothing else: ``"at once"``,
+        ``"as recorded"`` or a factor on the recorded times.
     sink
         Called with each exchange as it completes, in order, fit for disk: a recorder's journal.
+    spent
+        Told of each answer that a model gave live, as it completes: what was asked, and the answer (None
+        where it cannot be read).
 
     Raises
     ------
@@ -74,7 +80,9 @@ class Session:
         live: bool = True,
         gate: Gate | None = None,
         keep_delays: bool = False,
+        pace: float | str = "at once",
         sink: Callable[[Exchange], None] | None = None,
+        spent: Callable[[Request, Answer | None], None] | None = None,
     ) -> None:
         check_arm(tape, arm, good)
         self.id = id
@@ -87,6 +95,8 @@ class Session:
         self._allow_live = live
         self._gate = gate
         self._keep_delays = keep_delays
+        self._spent = spent
+        self.pace = pace
         self._lock = threading.RLock()
         self._tally = Tally()
         self._recording = Recording(sink, None if tape is None else tape.cassette)
@@ -147,6 +157,8 @@ class Session:
             abandoned, response = False, replace(response, incomplete=False)
         answer = providers.read_answer(forward.request, response)
         asked_model = response.status < 300 and providers.is_model_request(forward.request)
+        if asked_model and self._spent is not None:
+            self._spent(forward.request, answer)
         with self._lock:
             flight = self._end(forward)
             self._land(flight, forward, response, answer is not None)
@@ -210,7 +222,9 @@ class Session:
                 patches_applied=applied,
                 patches_missing=() if course is None else tuple(patch.step for patch in course.missing),
                 branch_reached=course is None or course.finished,
-                first_miss=tally.first_miss,
+                first_miss=tally.misses[0] if tally.misses else None,
+                misses=tuple(tally.misses),
+                out_of_order=0 if self._play is None else self._play.out_of_order,
                 prefix_diverged=self._diverged,
                 tokens=tally.tokens,
                 tokens_live=tally.tokens_live,
@@ -287,7 +301,7 @@ class Session:
         assert self._tape is not None
         if not (course.started or live.marks or live.branch in course.live_branches):
             ahead = any(at > course.arm.serve_through for at in self._tape.places(live.send))
-            if not ahead or (miss is not None and miss.kind != "not_served"):
+            if not ahead:
                 missed = explain(number, live.asked, miss or self._tape.explain(live.send))
                 self._diverged = missed
                 self._tally.miss(missed)

@@ -193,6 +193,15 @@ def test_the_gate_may_look_at_the_report(tape: Tape) -> None:
     assert len(live.seen) == 1
 
 
+def test_a_run_that_ends_at_the_gate_spends_nothing(tape: Tape) -> None:
+    def gate(request: Request) -> None:
+        session.close()
+
+    session = Session(tape, gate=gate)
+    assert isinstance(session.decide(chat("other")), Refuse)
+    assert (session.report().live, session.report().late) == (0, 1)
+
+
 def test_offline_arm(tape: Tape) -> None:
     session = Session(tape, Arm("control", (patch(tape, 1, THREE[1], recorded=True),), 1), live=False)
     Talk(session, nobody).run()

@@ -8,10 +8,11 @@ import pytest
 
 from afnb.core.arm import AnswerPatch, Arm, ResultPatch
 from afnb.core.canon import Matching
+from afnb.core.cassette import Cassette, Exchange, Request, Response
 from afnb.core.providers import conversation_key, tool_results
 from afnb.core.redaction import Redaction
 from afnb.core.tape import Tape
-from afnb.io.serve import Refuse, Session
+from afnb.io.serve import Forward, Refuse, Serve, Session
 from afnb.io.serve_answers import REFUSED_STATUS
 
 from .talks import BUSY, THREE, Live, Talk, again, chat, nobody, patch, record, result, said
@@ -141,6 +142,40 @@ def test_an_id_that_is_used_again_means_the_call_it_was_made_for() -> None:
     assert tool_results(live.seen[0]) == [("c", {"ran": "look", "n": 0}), ("c", "new")]
 
 
+def test_a_retry_of_a_patched_error_goes_live(tape: Tape) -> None:
+    """The patched answer is an error that the agent's SDK asks again: that is after the branch point."""
+    session = Session(tape, Arm("patch", (patch(tape, 1, BUSY),), 1))
+    talk = Talk(session, Live(turns=0))
+    talk.ask()
+    assert talk.ask().status == 429
+    assert talk.run() == "live end 1"
+    assert session.report().served == 2
+
+
+def test_a_control_s_result_counts_only_where_a_request_holds_it(tape: Tape) -> None:
+    session = Session(tape, Arm("control", (result(0, None, recorded=True),), 0))
+    talk = Talk(session, nobody)
+    talk.ask()
+    talk.history = [{"role": "assistant", "content": "never mind"}]
+    assert isinstance(talk.ask(), Refuse)
+    assert session.report().patches_missing == (1,)
+    assert session.report().prefix_diverged is not None
+
+
+def test_a_poll_after_the_branch_point_goes_live() -> None:
+    """A request that is no model's: served as recorded before the branch point, asked live after it."""
+    poll, state = Request("GET", "/v1/jobs/1"), Response(200, (), b"waiting")
+    exchanges = (Exchange(0, poll, state), Exchange(1, chat("u"), said("done")))
+    tape = Tape(Cassette("c", exchanges))
+    arm = Arm("control", (AnswerPatch(0, 1, 0, conversation_key(chat("u")), said("done"), True),), 1)
+    session = Session(tape, arm)
+    assert isinstance(session.decide(poll), Serve)
+    assert isinstance(session.decide(poll), Serve)
+    assert isinstance(session.decide(chat("u")), Serve)
+    assert isinstance(session.decide(poll), Forward)
+    assert session.report().beyond_recording == 1
+
+
 # --- an arm without interventions ------------------------------------------------------------------
 
 
@@ -253,6 +288,36 @@ def test_asking_again_later_goes_by_position(tape: Tape) -> None:
     assert report.live_before_branch == 0
 
 
+def test_asking_again_first_keeps_a_retry_off_the_tape(tape: Tape) -> None:
+    """The first of two interventions asks live and gets a 429: its retry is asked live as well."""
+    arm = Arm("both", (again(tape, 1), patch(tape, 2, said("forced"))), 2)
+    session = Session(tape, arm)
+    answers = iter([BUSY, said("", ("n", "look", {"n": 1}))])
+    talk = Talk(session, lambda _: next(answers))
+    talk.ask()
+    assert talk.ask().status == 429
+    assert talk.run() == "forced"
+    report = session.report()
+    assert (report.live, report.served, report.patches_applied) == (2, 2, (2, 4))
+    assert report.live_before_branch == 0, "asking again is the intervention, not a detour before it"
+
+
+def test_a_retry_of_a_question_asked_again_goes_to_the_same_model(tape: Tape) -> None:
+    arm = Arm("both", (patch(tape, 0, said("", ("c0", "look", {"n": 5}))), again(tape, 1, model="bigger")), 0)
+    session = Session(tape, arm)
+    answers, models = iter([BUSY, said("end")]), []
+
+    def live(request: Request) -> Response:
+        models.append(json.loads(request.body)["model"])
+        return next(answers)
+
+    talk = Talk(session, live)
+    talk.ask()
+    assert talk.ask().status == 429
+    assert talk.run() == "end"
+    assert models == ["bigger", "bigger"]
+
+
 # --- parallel branches -----------------------------------------------------------------------------
 
 
@@ -290,6 +355,25 @@ def test_other_branches_get_their_matches_up_to_the_branch_point(order: str) -> 
     assert report.prefix_diverged is None
     if order.count("a") == 2:
         assert report.patches_applied == (4,)
+
+
+def test_a_branch_at_the_end_of_its_prefix_is_not_served_again() -> None:
+    """Once b's recorded answers are used up its requests go live, even one that is on the tape."""
+    tape = interleaved()
+    a, b = conversation_key(chat("a")), chat("b")
+    session = Session(tape, Arm("arm", (AnswerPatch(0, 0, 0, a, said("x")),), 1))
+    Talk(session, nobody, "a").ask()
+    assert isinstance(session.decide(b), Serve)
+    assert isinstance(session.decide(b), Forward)
+
+
+def test_a_branch_that_has_run_ahead_may_go_on() -> None:
+    """Its live answers lead it away from the recording, and that is no reason to stop."""
+    tape = interleaved()
+    session = Session(tape, Arm("arm", (AnswerPatch(4, 2, 1, conversation_key(chat("a")), said("x")),), 3))
+    assert Talk(session, Live(turns=3), "b").run() == "live end 4"
+    report = session.report()
+    assert (report.served, report.live, report.live_before_branch, report.missed) == (2, 4, 4, 0)
 
 
 def test_a_branch_that_runs_ahead_must_still_be_the_recorded_one() -> None:
@@ -364,6 +448,14 @@ def test_tail_tape_serves_what_still_matches(tape: Tape) -> None:
     session = Session(tape, changed)
     assert Talk(session, Live(turns=0)).run() == "live end 1"
     assert (session.report().live, session.report().live_before_branch) == (1, 0)
+
+
+def test_tail_tape_serves_the_patched_answer_again(tape: Tape) -> None:
+    session = Session(tape, Arm("screen", (patch(tape, 0, said("new")),), 0, tail="tape"))
+    for _ in range(2):
+        turn = session.decide(tape.cassette.exchanges[0].request)
+        assert isinstance(turn, Serve)
+        assert turn.source == "patch"
 
 
 def test_tail_good_serves_the_good_run(tape: Tape) -> None:

@@ -502,6 +502,30 @@ def test_the_call_made_by_a_stream_is_known_before_the_stream_has_ended() -> Non
     assert session.report().patches_applied == (0, 3)
 
 
+def test_an_agent_that_asks_on_while_an_answer_streams_is_one_position_further() -> None:
+    """It leaves a stream open that it wants no more of; its next request is the branch's next step."""
+    first, second = said("", ("c0", "look", {"n": 0})), said("", ("c1", "look", {"n": 1}))
+    history = [{"role": "assistant", "content": "x"}]
+    exchanges = tuple(Exchange(i, chat("u", history * i), second) for i in range(3))
+    tape = Tape(Cassette("c", exchanges))
+    key = conversation_key(chat("u"))
+    arm = Arm("both", (AnswerPatch(0, 0, 0, key, first), AnswerPatch(4, 2, 2, key, said("forced"))), 2)
+    upstream = Streams()
+    upstream.go.release()
+    session = Session(tape, arm)
+    with client(session, upstream, module="httpx2") as http:
+        http.post("/v1/chat/completions", content=chat("u").body)
+        asked = chat("u", [{"role": "assistant", "content": "otherwise"}])
+        with http.stream("POST", asked.path, content=asked.body) as answer:
+            pieces = answer.iter_raw()
+            next(pieces)
+            asked = chat("u", [{"role": "assistant", "content": "otherwise"}] * 2)
+            forced = http.post(asked.path, content=asked.body)
+            assert session.report().in_flight == 1
+    assert forced.json()["choices"][0]["message"]["content"] == "forced"
+    assert session.report().patches_applied == (0, 4)
+
+
 def test_what_is_no_module_or_pace() -> None:
     with pytest.raises(ParameterError, match="'requests'"):
         http_module("requests")
