@@ -12,32 +12,18 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from afnb.errors import ParameterError
+from afnb.tables.declare import Column
+from afnb.tables.declare import column as _c
+from afnb.tables.pair_columns import PAIR
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 SCHEMA_VERSION = "1"
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column: ``type`` is a name from ``_types`` (``text``, ``json``, ``int``, ``u64``, ...)."""
-
-    name: str
-    type: str
-    meaning: str
-    unit: str = ""
-    nullable: bool = True
-    volatile: bool = False
-
-
-def _c(name: str, type: str, meaning: str, unit: str = "", *, volatile: bool = False) -> Column:
-    return Column(name, type.removesuffix("!"), meaning, unit, not type.endswith("!"), volatile)
 
 
 _REPLAY = (
@@ -65,6 +51,7 @@ _REPLAY = (
     _c("recording", "text", "id of the replay's own recording"),
     _c("wall_s", "float!", "wall time of the replay", "s", volatile=True),
     _c("worker", "text", "worker that ran it", volatile=True),
+    _c("pair", "text", "pair of the batch it belongs to"),
 )
 
 _EXPERIMENT = (
@@ -100,6 +87,7 @@ _EXPERIMENT = (
     _c("live_calls_spent", "int!", "live calls made, needed or not", volatile=True),
     _c("tokens_spent", "int!", "tokens of all live calls made", "tokens", volatile=True),
     _c("wall_s", "float!", "wall time", "s", volatile=True),
+    _c("pair", "text", "pair of the batch it belongs to"),
 )
 
 _ATTRIBUTION = (
@@ -325,6 +313,7 @@ DECLARED: Mapping[str, tuple[Column, ...]] = MappingProxyType(
         "replays": _REPLAY,
         "experiments": _EXPERIMENT,
         "attributions": _ATTRIBUTION,
+        "pairs": (*_ATTRIBUTION, *PAIR),
     }
 )
 """Columns of every table, by table name."""
