@@ -22,12 +22,13 @@ from afnb.core.cassette import Request, Response
 from afnb.core.eventlog import EventLog
 from afnb.core.jsonvalue import MISSING, Json, dumps
 from afnb.core.logsteps import call_seqs, run_from_log
-from afnb.core.providers import with_model
+from afnb.core.providers import read_answer, with_model
 from afnb.core.run import Run
 from afnb.errors import AgentError, Divergence, NeedsReconciliation, UpstreamError, WriteRefused
 from afnb.experiments.fidelity import Fidelity
 from afnb.experiments.replay import (
     STOPPED,
+    Gate,
     Job,
     Lost,
     Recovery,
@@ -42,7 +43,6 @@ from afnb.io.upstream import Upstream
 
 JSON = (("content-type", "application/json"),)
 TIMEOUT_S = 60.0
-Gate = Callable[[Request], str | None]
 
 
 class Held(UpstreamError):
@@ -113,6 +113,8 @@ class LiveCalls(Upstream):
             self.errors.append(f"the provider answered HTTP {response.status}")
         else:
             self.done(patch)
+            if self.gate is not None:
+                self.gate.spent(request, read_answer(request, response))
         return response
 
     def tool(self, tool: Tool) -> Tool:
@@ -153,6 +155,7 @@ class LogSetting:
         started = time.monotonic()
         arm = job.arm
         assert isinstance(arm, LogArm)
+        gate = gate or Gate()
         calls = LiveCalls(
             self.upstream.for_replay(job.seed, job.role, job.index), arm, gate, arm.prefix_calls
         )
@@ -189,6 +192,7 @@ class LogSetting:
             tail_digest=None if run is None else tail_digest(run),
             wall_s=time.monotonic() - started,
             worker=threading.current_thread().name,
+            uses=gate.uses,
         )
 
     def check(self, seed: int, converges: Callable[[ReplayResult], bool] | None = None) -> Fidelity:

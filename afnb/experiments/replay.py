@@ -10,18 +10,17 @@ import hashlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from afnb.core.arm import Arm, LogArm
 from afnb.core.cassette import Cassette, Request
 from afnb.core.eventlog import EventLog
 from afnb.core.jsonvalue import dumps
+from afnb.core.providers import Answer, requested_model
 from afnb.core.run import Run
+from afnb.experiments.budget import Meter, Use
 from afnb.experiments.fidelity import Fidelity
 from afnb.io.serve_report import SessionReport
-
-if TYPE_CHECKING:
-    from afnb.experiments.budget import Meter
 
 Role = Literal["patch", "control", "check"]
 Recovery = Literal["recovered", "not_recovered", "inconclusive"]
@@ -39,9 +38,7 @@ class Setting(Protocol):
         """The intervened recording."""
         ...
 
-    def run(
-        self, job: Job, gate: Callable[[Request], str | None] | None, stop: threading.Event | None
-    ) -> ReplayResult:
+    def run(self, job: Job, gate: Gate | None, stop: threading.Event | None) -> ReplayResult:
         """Run and judge one replay; whatever happens to it is a value."""
         ...
 
@@ -64,7 +61,8 @@ class Job:
 class ReplayResult:
     """One finished replay, as plain data (picklable).
 
-    ``recording`` is the replay's own complete cassette, ``run`` its steps.
+    ``recording`` is the replay's own complete cassette, ``run`` its steps, ``uses`` what its live answers
+    spent, by model.
     """
 
     role: Role
@@ -81,6 +79,7 @@ class ReplayResult:
     wall_s: float
     worker: str
     cannot_start: bool = False
+    uses: tuple[Use, ...] = ()
 
     def row(self, experiment: str, used: bool) -> dict[str, Any]:
         """A row of the ``replays`` table."""
@@ -125,19 +124,65 @@ def derive_seed(seed: int, *parts: object) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
 
 
-def make_gate(meter: Meter, stop: threading.Event) -> Callable[[Request], str | None]:
-    """A gate that refuses live calls once the budget is spent or the experiment was stopped."""
+class Gate:
+    """Asked before each live call, told of each live answer: what a replay spends goes through here.
 
-    def gate(_request: Request) -> str | None:
-        if stop.is_set():
+    Parameters
+    ----------
+    meter
+        Counts calls, tokens and dollars, and knows the limits; None for a replay without a budget.
+    stop
+        Set where the experiment was stopped.
+    """
+
+    def __init__(self, meter: Meter | None = None, stop: threading.Event | None = None) -> None:
+        self._meter = meter
+        self._stop = stop
+        self._lock = threading.Lock()
+        self._uses: dict[str | None, Use] = {}
+
+    def __call__(self, _request: Request) -> str | None:
+        """Why this live call may not be made; None lets it go and counts it."""
+        if self._stop is not None and self._stop.is_set():
             return "interrupted: the experiment was stopped"
-        crossed = meter.crossed()
-        if crossed is not None:
-            return f"budget: {crossed}"
-        meter.charge_call()
-        return None
+        crossed = None if self._meter is None else self._meter.take()
+        return None if crossed is None else f"budget: {crossed}"
 
-    return gate
+    def spent(self, request: Request, answer: Answer | None) -> None:
+        """Charge one live answer of a model to the meter, under the model that gave it."""
+        use = use_of(request, answer)
+        with self._lock:
+            known = self._uses.get(use.model)
+            self._uses[use.model] = use if known is None else known.plus(use)
+        if self._meter is not None:
+            self._meter.charge(use)
+
+    @property
+    def uses(self) -> tuple[Use, ...]:
+        """What was spent so far, by model."""
+        with self._lock:
+            return tuple(self._uses[model] for model in sorted(self._uses, key=str))
+
+
+BYTES_PER_TOKEN = 4
+
+
+def use_of(request: Request, answer: Answer | None) -> Use:
+    """One live answer as a ``Use``: by the model's own count, else estimated from the bytes.
+
+    Examples
+    --------
+    >>> use_of(Request("POST", "/v1/messages", body=b'{"model": "m", "messages": []}'), None)
+    Use(model='m', calls=1, input_tokens=8, output_tokens=0, estimated=1)
+    """
+    model = (None if answer is None else answer.model) or requested_model(request)
+    usage = None if answer is None else answer.usage
+    if usage is not None:
+        return Use(model, 1, usage.input_tokens or 0, usage.output_tokens or 0)
+    said = 0 if answer is None else len(answer.text.encode("utf-8", "replace"))
+    calls = () if answer is None else answer.tool_calls
+    said += sum(len(call.name) + len(dumps(call.arguments)) for call in calls)
+    return Use(model, 1, -(-len(request.body) // BYTES_PER_TOKEN), -(-said // BYTES_PER_TOKEN), estimated=1)
 
 
 def tail_digest(run: Run) -> str:

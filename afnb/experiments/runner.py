@@ -15,7 +15,7 @@ from typing import Any
 
 from afnb.errors import AgentError, ParameterError
 from afnb.experiments.budget import Budget, Meter
-from afnb.experiments.replay import Job, ReplayResult, Setting, make_gate
+from afnb.experiments.replay import Gate, Job, ReplayResult, Setting
 
 
 class Runner:
@@ -81,7 +81,6 @@ class Runner:
         for result in pool(todo()):
             if self.backend != "threading":
                 self._charge_remote(result)
-            self.meter.charge_tokens(result.report.tokens_live.input, result.report.tokens_live.output)
             if result.cannot_start:
                 failed = failed or result
                 self.stop_now.set()
@@ -91,23 +90,15 @@ class Runner:
             self._checked(failed)
 
     def _task(self) -> Any:
-        if self.backend == "threading":
-            return self._locked
-        left = Budget(None) if self.meter.budget.live_calls is None else self.meter.budget
-        allowance = None if left.live_calls is None else max(0, left.live_calls - self.meter.live_calls)
-        return RemoteTask(self.setting, allowance)
-
-    def _locked(self, job: Job) -> ReplayResult:
-        return self.setting.run(job, make_gate(self.meter, self.stop_now), self.stop_now)
+        return self._local if self.backend == "threading" else RemoteTask(self.setting, self.meter.left())
 
     def _local(self, job: Job) -> ReplayResult:
-        result = self._locked(job)
-        self.meter.charge_tokens(result.report.tokens_live.input, result.report.tokens_live.output)
-        return result
+        return self.setting.run(job, Gate(self.meter, self.stop_now), self.stop_now)
 
     def _charge_remote(self, result: ReplayResult) -> None:
-        for _ in range(result.report.live):
-            self.meter.charge_call()
+        self.meter.charge_calls(result.report.live)
+        for use in result.uses:
+            self.meter.charge(use)
 
     @staticmethod
     def _checked(result: ReplayResult) -> ReplayResult:
@@ -117,17 +108,16 @@ class Runner:
 
 
 class RemoteTask:
-    """A replay in another process: plain data in, plain data out, its own share of the budget."""
+    """A replay in another process: plain data in, plain data out, under what is left of the budget."""
 
-    def __init__(self, setting: Setting, allowance: int | None) -> None:
+    def __init__(self, setting: Setting, left: Budget) -> None:
         self.setting = setting
-        self.allowance = allowance
+        self.left = left
 
     def __call__(self, job: Job) -> ReplayResult:
-        """Run one replay with what is left of the budget."""
-        meter = Meter(Budget(live_calls=self.allowance))
+        """Run one replay."""
         stop = threading.Event()
-        return self.setting.run(job, make_gate(meter, stop), stop)
+        return self.setting.run(job, Gate(Meter(self.left), stop), stop)
 
 
 @contextmanager

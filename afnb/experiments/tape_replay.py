@@ -12,14 +12,23 @@ from pathlib import Path
 
 from afnb.causal.oracles import Oracle
 from afnb.core.arm import Arm
-from afnb.core.cassette import Cassette, Request
+from afnb.core.cassette import Cassette
 from afnb.core.run import Run
 from afnb.core.steps import run_from_cassette
 from afnb.core.tape import Tape
 from afnb.errors import AgentError
 from afnb.experiments.agents import Agent, AgentResult
-from afnb.experiments.fidelity import Fidelity
-from afnb.experiments.replay import STOPPED, Job, Lost, Recovery, ReplayResult, derive_seed, tail_digest
+from afnb.experiments.fidelity import Fidelity, fidelity_of
+from afnb.experiments.replay import (
+    STOPPED,
+    Gate,
+    Job,
+    Lost,
+    Recovery,
+    ReplayResult,
+    derive_seed,
+    tail_digest,
+)
 from afnb.io.serve import Session
 from afnb.io.serve_report import SessionReport
 from afnb.io.upstream import Upstream
@@ -42,9 +51,7 @@ class TapeSetting:
         """The cassette's id."""
         return self.recording.id
 
-    def run(
-        self, job: Job, gate: Callable[[Request], str | None] | None, stop: threading.Event | None
-    ) -> ReplayResult:
+    def run(self, job: Job, gate: Gate | None, stop: threading.Event | None) -> ReplayResult:
         """Run and judge one replay."""
         return run_replay(self, job, gate=gate, stop=stop)
 
@@ -57,7 +64,7 @@ def run_replay(
     setting: TapeSetting,
     job: Job,
     *,
-    gate: Callable[[Request], str | None] | None = None,
+    gate: Gate | None = None,
     stop: threading.Event | None = None,
 ) -> ReplayResult:
     """Run and judge one replay.
@@ -70,7 +77,10 @@ def run_replay(
     name = f"{setting.recording.id}/{job.arm.name if job.arm else 'check'}/{job.index}"
     assert job.arm is None or isinstance(job.arm, Arm)
     live = job.arm is not None and setting.upstream is not None
-    session = Session(setting.tape, job.arm, setting.good_tape, id=name, live=live, gate=gate)
+    gate = gate or Gate()
+    session = Session(
+        setting.tape, job.arm, setting.good_tape, id=name, live=live, gate=gate, spent=gate.spent
+    )
     upstream = setting.upstream
     if upstream is not None:
         upstream = upstream.for_replay(job.seed, job.role, job.index)
@@ -98,6 +108,7 @@ def run_replay(
         wall_s=time.monotonic() - started,
         worker=threading.current_thread().name,
         cannot_start=outcome.status == "cannot_start",
+        uses=gate.uses,
     )
 
 
