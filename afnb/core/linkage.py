@@ -61,7 +61,12 @@ class Carried:
         return carried
 
     def result_of(self, waiting: Waiting, same_id: Sequence[Waiting]) -> ToolResult | None:
-        """The result of a waiting call, None if it is not (surely) here.
+        """The result of a waiting call, None if it is not (surely) here: see ``place_of``."""
+        place = self.place_of(waiting, same_id)
+        return None if place is None else self.results[waiting.call.id][place]
+
+    def place_of(self, waiting: Waiting, same_id: Sequence[Waiting]) -> int | None:
+        """Which of the results under its id is that of a waiting call, None if it is not (surely) here.
 
         Ids may be used again, in a later turn or in another conversation, and old messages may have
         been dropped. The call in the request's history tells, by tool and arguments; without one, the
@@ -78,15 +83,15 @@ class Carried:
             if i < len(results) and same_call(call, waiting.call)
         ]  # fmt: skip
         if waiting.nth in matching:
-            return results[waiting.nth]
+            return waiting.nth
         if matching:
             # the same call may stand there from an earlier turn, unless messages have been dropped
-            return results[matching[-1]] if len(results) <= waiting.nth else None
+            return matching[-1] if len(results) <= waiting.nth else None
         if self.branch != waiting.branch and (history or len(same_id) > 1):
             return None
         if waiting.nth < len(results):
-            return results[waiting.nth]
-        return None if history else results[-1]
+            return waiting.nth
+        return None if history else len(results) - 1
 
     def _has_its_own(self, waiting: Waiting, same_id: Sequence[Waiting]) -> bool:
         return any(

@@ -261,8 +261,8 @@ class Session:
         assert self._play is not None
         if self._diverged is not None:
             return self._refuse("prefix_diverged", self._diverged.reason, self._diverged)
-        seen, held = course.rewrite(asked.asked)
         branch = course.branch_of(asked.asked, self._play)
+        seen, held = course.rewrite(asked.asked, branch)
         live = replace(asked, send=seen, marks=held, branch=branch)
         patch = course.due(branch)
         if patch is not None:

@@ -11,6 +11,7 @@ from collections import Counter
 from afnb.core import providers
 from afnb.core.arm import AnswerPatch, Arm, AskAgain, Patch, ResultPatch
 from afnb.core.cassette import Request, Response
+from afnb.core.linkage import Carried, Waiting
 from afnb.core.tape import Play, Tape
 from afnb.errors import ParameterError
 from afnb.io.serve_facts import TapeFacts
@@ -38,7 +39,9 @@ class Course:
         self.applied: list[Patch] = []
         self.live_branches: set[str | None] = set()
         self.reached = not self.patches and arm.serve_through < 0
-        self._calls: list[tuple[ResultPatch, str, int]] = []
+        self._results = tuple(patch for patch in self.patches if isinstance(patch, ResultPatch))
+        self._made: dict[tuple[str, int], list[Waiting]] = {}
+        self._same_id: dict[str, list[Waiting]] = {}
         self._known_as: dict[str, str] = {}
 
     @property
@@ -132,17 +135,25 @@ class Course:
             return True
         return self.positions[branch] >= self.lengths[branch]
 
-    def rewrite(self, request: Request) -> tuple[Request, tuple[Patch, ...]]:
-        """The request with intervened tool results replaced, and the interventions it carries."""
+    def rewrite(self, request: Request, branch: str | None) -> tuple[Request, tuple[Patch, ...]]:
+        """The request with intervened tool results replaced, and the interventions it carries.
+
+        Which result is meant is told as ``afnb.core.linkage`` tells it: an id may stand for calls of several
+        conversations, or for several calls of one.
+        """
+        wanted = [(patch, call) for patch in self._results if (call := self._call_of(patch)) is not None]
+        if branch is None or not wanted:
+            return request, ()
         held: list[Patch] = []
-        for patch, call_id, nth in self._calls:
-            if patch.as_recorded:
-                changed = request if _results(request, call_id) > nth else None
-            else:
-                changed = providers.replace_tool_result(request, call_id, patch.value, nth)
-            if changed is not None:
-                request = changed
-                held.append(patch)
+        carried = Carried.of(branch, providers.read_turns(request))
+        for patch, call in wanted:
+            place = carried.place_of(call, self._same_id[call.call.id])
+            if place is None:
+                continue
+            if not patch.as_recorded:
+                changed = providers.replace_tool_result(request, call.call.id, patch.value, place)
+                request = request if changed is None else changed
+            held.append(patch)
         return request, tuple(held)
 
     def advance(self, branch: str, request: Request, response: Response) -> int:
@@ -155,26 +166,35 @@ class Course:
     def retreat(self, branch: str) -> None:
         """Take back an answer counted when it began, because it did not come to its end."""
         self.positions[branch] -= 1
+        for call in self._made.pop((branch, self.positions[branch]), ()):
+            self._same_id[call.call.id].remove(call)
 
     def learn_calls(self, branch: str, ordinal: int, request: Request, response: Response) -> None:
-        """Find the ids by which intervened tool results will come back, in the answer that made the calls."""
-        wanted = [
-            patch
-            for patch in self.patches
-            if isinstance(patch, ResultPatch)
-            and self.facts.positions.get(patch.exchange) == (branch, ordinal)
-            and all(known is not patch for known, _, _ in self._calls)
-        ]
-        if not wanted:
+        """Note the calls an answer makes, by whose ids intervened tool results will come back."""
+        if not self._results:
             return
         answer = providers.read_answer(request, response)
-        for patch in wanted if answer is not None else ():
-            assert answer is not None
-            if patch.call_index >= len(answer.tool_calls):
-                continue
-            call = answer.tool_calls[patch.call_index]
-            if call.name == patch.tool and call.id:
-                self._calls.append((patch, call.id, _results(request, call.id)))
+        if answer is None or not answer.tool_calls:
+            return
+        made = self._made.setdefault((branch, ordinal), [])
+        for known, call in zip(made, answer.tool_calls, strict=False):
+            known.call = call if call.id == known.call.id else known.call  # a stream has brought more of it
+        carried = Carried.of(branch, providers.read_turns(request))
+        for call in answer.tool_calls[len(made) :]:
+            before = sum(other.call.id == call.id for other in made)
+            nth = len(carried.results.get(call.id, ())) + before
+            waiting = Waiting(len(made), call, ordinal, branch, nth)
+            made.append(waiting)
+            self._same_id.setdefault(call.id, []).append(waiting)
+
+    def _call_of(self, patch: ResultPatch) -> Waiting | None:
+        """The call whose result an intervention replaces, once the answer that makes it has come."""
+        position = self.facts.positions.get(patch.exchange)
+        made = [] if position is None else self._made.get(position, [])
+        if patch.call_index >= len(made):
+            return None
+        call = made[patch.call_index]
+        return call if call.call.name == patch.tool and call.call.id else None
 
     def _by_position(self, patch: Patch) -> bool:
         return patch.exchange in self.facts.positions
@@ -198,11 +218,6 @@ def check_arm(tape: Tape | None, arm: Arm | None, good: Tape | None) -> None:
             raise ParameterError(
                 f"arm {arm.name!r} intervenes at exchange {patch.exchange}, of a recording of {size}"
             )
-
-
-def _results(request: Request, call_id: str) -> int:
-    """How many results a request holds under one id; a server may use an id again."""
-    return sum(found == call_id for found, _ in providers.tool_results(request))
 
 
 def _run_order(patch: Patch) -> tuple[int, int, int]:

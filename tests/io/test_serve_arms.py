@@ -142,6 +142,48 @@ def test_an_id_that_is_used_again_means_the_call_it_was_made_for() -> None:
     assert tool_results(live.seen[0]) == [("c", {"ran": "look", "n": 0}), ("c", "new")]
 
 
+def test_two_calls_of_one_answer_under_one_id_are_told_apart() -> None:
+    first = said("", ("c", "look", {"n": 0}), ("c", "look", {"n": 1}))
+    tape = Tape(record((first, said("done"))))
+    for index, changed in ((0, ["new", {"ran": "look", "n": 1}]), (1, [{"ran": "look", "n": 0}, "new"])):
+        session = Session(tape, Arm("arm", (ResultPatch(1 + index, 0, "c", index, "look", "new"),), 0))
+        live = Live(turns=0)
+        Talk(session, live).run()
+        assert [value for _, value in tool_results(live.seen[0])] == changed
+
+
+def test_the_same_id_in_another_conversation_is_another_call() -> None:
+    """Servers number the calls of each conversation anew, so that parallel ones share their ids."""
+    session = Session(id="two")
+    for user in "ab":
+        script = iter((said("", ("call_0", "look", {"n": 0})), said("done")))
+        Talk(session, lambda _, script=script: next(script), user).run()
+    session = Session(
+        Tape(session.cassette()), Arm("arm", (ResultPatch(1, 0, "call_0", 0, "look", "new"),), 0)
+    )
+    lives = {user: Live(turns=0) for user in "ab"}
+    scripts = {"a": lives["a"], "b": lambda request: asked_b(request)}
+
+    def asked_b(request: Request) -> Response:
+        lives["b"].seen.append(request)
+        return said("", ("call_0", "look", {"n": 0})) if len(lives["b"].seen) == 1 else said("end")
+
+    for user in "ab":
+        Talk(session, scripts[user], user).run()
+    assert tool_results(lives["a"].seen[0]) == [("call_0", "new")]
+    assert tool_results(lives["b"].seen[1]) == [("call_0", {"ran": "look", "n": 0})]
+
+
+def test_another_conversation_that_holds_the_call_gets_the_new_result() -> None:
+    """A hand-off, or a summary: another system prompt over the same messages."""
+    tape = Tape(record((said("", ("c", "look", {"n": 0})), said("done"))))
+    session = Session(tape, Arm("arm", (ResultPatch(1, 0, "c", 0, "look", "new"),), 0))
+    talk, live = Talk(session, Live(turns=0)), Live(turns=0)
+    talk.run()
+    Talk(session, live, user="sum up", history=talk.history).run()
+    assert dict(tool_results(live.seen[0])) == {"c": "new"}
+
+
 def test_a_retry_of_a_patched_error_goes_live(tape: Tape) -> None:
     """The patched answer is an error that the agent's SDK asks again: that is after the branch point."""
     session = Session(tape, Arm("patch", (patch(tape, 1, BUSY),), 1))
