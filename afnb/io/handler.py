@@ -28,7 +28,6 @@ MAX_LINE = 1 << 16
 TWICE = re.compile(r"^(/v\d+(?:beta)?)\1/")
 VERSION = re.compile(r"^/v\d+(?:beta)?/")
 ENDPOINTS = frozenset({"/chat/completions", "/responses", "/messages", "/completions", "/embeddings"})
-GONE = (BrokenPipeError, ConnectionResetError, ConnectionAbortedError, TimeoutError)
 
 
 class BadRequest(Exception):
@@ -45,13 +44,6 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing is printed: a replay's standard error belongs to the agent."""
-
-    def handle(self) -> None:
-        """Answer requests until the connection ends, however it ends."""
-        try:
-            super().handle()
-        except GONE:
-            self.close_connection = True
 
     def answer(self) -> None:
         """One request, start to end."""

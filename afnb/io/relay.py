@@ -137,9 +137,6 @@ class Relay:
         except Exception:
             self._progress.end()
             raise
-        except GeneratorExit:
-            self._progress.end(abandoned=True)
-            raise
         self._progress.end()
 
     def collect(self) -> Response:

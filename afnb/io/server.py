@@ -40,7 +40,7 @@ class LoopbackServer:
         ``url_of(name)``; through the plain base URL the request's path decides. None: nobody, so that a live
         call fails (a replay that needs none is still fine).
     pace
-        ``"at once"``, ``"as recorded"`` or a factor on the recorded times.
+        ``"at once"``, ``"as recorded"`` or a factor on the recorded times; None: as the session says.
 
     Raises
     ------
@@ -55,10 +55,10 @@ class LoopbackServer:
     b'{"ok":true}'
     """
 
-    def __init__(self, session: Session, upstream: Any = None, *, pace: float | str = "at once") -> None:
+    def __init__(self, session: Session, upstream: Any = None, *, pace: float | str | None = None) -> None:
         self.session = session
         self.upstream: Upstream = Nobody() if upstream is None else as_upstream(upstream)
-        self.pace = pace_of(pace)
+        self.pace = pace_of(session.pace if pace is None else pace)
         self.token = secrets.token_urlsafe(16)
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
@@ -138,8 +138,6 @@ class Nobody(Upstream):
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
     request_queue_size = 128
     allow_reuse_address = False
 

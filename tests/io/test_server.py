@@ -19,7 +19,7 @@ from afnb.core.cassette import Cassette, Chunk, Exchange, Request, Response
 from afnb.core.tape import Tape
 from afnb.errors import ParameterError, UpstreamError
 from afnb.io.reply import Reply, Upstream
-from afnb.io.serve import Session
+from afnb.io.serve import Refuse, Session
 from afnb.io.server import LoopbackServer
 
 from .talks import chat, said
@@ -217,13 +217,14 @@ def test_methods_pass(method: str) -> None:
 
 
 def test_head_and_empty_answers_keep_the_connection_in_step() -> None:
-    answers = iter([Response(200, TEXT, b""), Response(204), Response(200, TEXT, b"end")])
+    answers = iter([Response(200, TEXT, b"abc"), Response(204), Response(200, TEXT, b"end")])
     with LoopbackServer(Session(), lambda request: next(answers)) as server:
         line = Line(server)
         for method, expected in (("HEAD", 200), ("DELETE", 204), ("GET", 200)):
             line.send(f"{method} /TOKEN/v1/x HTTP/1.1\nhost: x\n")
             status, headers = line.head()
             assert status == expected
+            assert headers.get("content-length") == {"HEAD": "3", "DELETE": None, "GET": "3"}[method]
         assert line.file.read(int(headers["content-length"])) == b"end"
         line.close()
 
@@ -241,6 +242,18 @@ def test_chunked_large_encoded_and_binary_bodies() -> None:
             assert ask(server, "POST", "/v1/files", body, **headers)[0] == 200
     bodies = [e.request.body for e in session.cassette().exchanges]
     assert bodies == [b"abc" + b"x" * 70000 + b"d", big, b"abc" * 1000, b"\xff\xfe\x00"]
+
+
+def test_trailers_of_a_chunked_body_are_read_past() -> None:
+    with LoopbackServer(Session(), echo) as server:
+        line = Line(server)
+        for _ in range(2):
+            body = b"3;ext=1\r\nabc\r\n0\r\nx-trailer: 1\r\nx-other: 2\r\n\r\n"
+            line.send("POST /TOKEN/v1/x HTTP/1.1\nhost: x\ntransfer-encoding: chunked\n", body)
+            status, headers = line.head()
+            assert status == 200
+            assert json.loads(line.file.read(int(headers["content-length"])))["size"] == 3
+        line.close()
 
 
 def test_expect_100_continue() -> None:
@@ -396,8 +409,12 @@ def test_an_agent_that_goes_away_in_the_middle_of_a_live_stream() -> None:
         assert upstream.ended.wait(10)
         upstream.go.release(3)
         assert ask(server, "POST", "/v1/y")[1] == b"".join(EVENTS)
-    exchange = session.cassette().exchanges[0]
-    assert exchange.response.body.startswith(EVENTS[0])
+    report = session.report()
+    assert (report.abandoned, report.incomplete, report.in_flight) == (1, 0, 0)
+    left, whole = session.cassette().exchanges
+    assert left.response.incomplete
+    assert left.response.body.startswith(EVENTS[0])
+    assert whole.response.body == b"".join(EVENTS)
 
 
 def test_an_agent_that_goes_away_does_not_hold_a_paced_replay() -> None:
@@ -424,6 +441,7 @@ def test_closing_ends_open_connections_and_refuses_what_comes_late() -> None:
         idle.file.read(1)
     assert len(idle.file.read()) > 0
     idle.close()
+    assert isinstance(session.decide(Request("GET", "/v1/x")), Refuse)
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), 1)
     server.close()

@@ -9,6 +9,7 @@ import pickle
 import threading
 import zlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -269,7 +270,8 @@ def test_an_async_agent_that_stops_reading(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_reading_to_the_end_mark_is_reading_to_the_end(module: str) -> None:
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/unheard-of"])
+def test_reading_to_the_end_mark_is_reading_to_the_end(module: str, path: str) -> None:
     session = Session()
     upstream = Streams()
     for _ in EVENTS:
@@ -277,7 +279,7 @@ def test_reading_to_the_end_mark_is_reading_to_the_end(module: str) -> None:
     asked = chat("u")
     with (
         client(session, upstream, module=module) as http,
-        http.stream("POST", asked.path, content=asked.body) as answer,
+        http.stream("POST", path, content=asked.body) as answer,
     ):
         pieces = answer.iter_raw()
         for _ in EVENTS:
@@ -419,11 +421,19 @@ def test_recorded_times_are_waited_for_if_asked(monkeypatch: pytest.MonkeyPatch)
         assert [round(s, 1) for s in slept] == expected
 
 
-def test_a_proxy_of_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neither a proxy nor a password that a netrc file has for the host."""
+    (tmp_path / "netrc").write_text("machine afnb.invalid login me password SECRET\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for module in MODULES:
-        assert post(module, "sync", Session(), [{"ok": True}]).json() == {"ok": True}
+        bare = Request("GET", "/v1/models")
+        names = post(
+            module, "sync", Session(), lambda request: [name for name, _ in request.headers], bare
+        ).json()
+        assert "accept" in names
+        assert "authorization" not in names
 
 
 def test_several_upstreams_are_told_apart_by_path() -> None:
