@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from afnb.cli.options import add_agent, add_command, add_replaying, add_success, replaying_of
-from afnb.cli.show import add_output, show
+from afnb.cli.show import add_output, check_output, show
 
 VERIFIED, UNVERIFIED = 0, 1
 
@@ -41,6 +41,7 @@ def run(args: argparse.Namespace) -> int:
     """Attribute, print, and say by the exit status whether it is verified."""
     import afnb
 
+    check_output(args)
     found = afnb.attribute(
         afnb.load(args.bad), afnb.load(args.against), origin=args.origin, **replaying_of(args)
     )

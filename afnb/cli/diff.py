@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from afnb.cli.options import add_command
-from afnb.cli.show import add_output, show
+from afnb.cli.show import add_output, check_output, show
 
 CONVERGED, FORKED, NOT_COMPARABLE = 0, 1, 2
 
@@ -31,6 +31,7 @@ def run(args: argparse.Namespace) -> int:
     """Load, compare, print."""
     import afnb
 
+    check_output(args)
     found = afnb.diff(afnb.load(args.bad), afnb.load(args.against))
     show(found, args)
     if not found.comparable:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 from typing import TYPE_CHECKING, Any
 
 from afnb.cli.success import oracle_of
@@ -240,8 +241,8 @@ def limit(text: str) -> int | None:
 
 
 def jobs(text: str) -> int:
-    """-1, or a whole number of at least 1."""
-    return -1 if text == "-1" else count(text)
+    """A whole number of at least 1; -1 is one per core."""
+    return os.cpu_count() or 1 if text == "-1" else count(text)
 
 
 def price(text: str) -> tuple[str, tuple[float, float]]:

@@ -42,8 +42,11 @@ def run(args: argparse.Namespace) -> int:
     """Replay one run."""
     import afnb
     from afnb.experiments.record import shell_status
+    from afnb.io.files import refuse_existing
     from afnb.io.formats.cassette import write_cassette
 
+    if args.save:
+        refuse_existing(args.save)
     found = afnb.replay(args.recording, agent=agent_of(args), upstream=args.upstream, seed=args.seed)
     pass_on(found.agent, aside=args.json)
     if args.save:

@@ -95,18 +95,28 @@ def print_page(page: Page) -> None:
         console.print(shown)
 
 
-def save(result: Any, folder: Path) -> None:
-    """Write the result's machine form, card and tables into ``folder``.
+def check_output(args: argparse.Namespace) -> None:
+    """Refuse an ``--out`` that cannot be written, before anything is run or paid for.
 
     Raises
     ------
     ParameterError
-        The folder holds something already, or is a file.
+        The folder holds something already, is a file, or cannot be made.
     """
+    if not getattr(args, "out", None):
+        return
+    folder = Path(args.out)
     if folder.exists() and not folder.is_dir():
         raise ParameterError(f"--out {folder} is a file; name a folder that is new or empty")
     if folder.is_dir() and any(folder.iterdir()):
         raise ParameterError(f"--out {folder} is not empty; name a folder that is new or empty")
+    above = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
+        raise ParameterError(f"--out {folder} cannot be made in {above}; name a folder that can be written")
+
+
+def save(result: Any, folder: Path) -> None:
+    """Write the result's machine form, card and tables into ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "result.json", to_json(result) + "\n")
     write_text(folder / "card.html", document(result.page()))

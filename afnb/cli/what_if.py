@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from afnb.cli.options import add_agent, add_command, add_replaying, add_success, one_of, replaying_of, whole
-from afnb.cli.show import add_output, show
+from afnb.cli.show import add_output, check_output, show
 from afnb.core.jsonvalue import loads
 from afnb.errors import InputError, ParameterError
 
@@ -55,6 +55,7 @@ def run(args: argparse.Namespace) -> int:
     """Run one experiment by hand."""
     import afnb
 
+    check_output(args)
     found = afnb.what_if(
         afnb.load(args.bad),
         list(interventions_of(args)),
@@ -88,8 +89,19 @@ def interventions_of(args: argparse.Namespace) -> Iterator[Edit | Graft | Resamp
 
 
 def value_of(name: str) -> Any:
-    """A step's new value: the file's JSON, or its text where it is no JSON; ``-`` reads stdin."""
-    text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    """A step's new value: the file's JSON, or its text where it is no JSON; ``-`` reads stdin.
+
+    Raises
+    ------
+    ParameterError
+        The bytes are no text.
+    """
+    try:
+        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ParameterError(
+            f"--value {name}: byte {error.start} is no UTF-8; a value is JSON or text"
+        ) from None
     try:
         return loads(text)
     except InputError:

@@ -222,6 +222,8 @@ def test_out_writes_files_and_never_into_a_full_folder(
     assert "is not empty" in capsys.readouterr().err
     assert main([*DIFF, "--out", str(out / "result.json")]) == 2
     assert "is a file" in capsys.readouterr().err
+    assert main([*DIFF, "--out", str(out / "result.json" / "below")]) == 2
+    assert "cannot be made" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
@@ -304,6 +306,26 @@ def test_attribute_passes_its_arguments_on(monkeypatch: pytest.MonkeyPatch, labe
     assert (call["agent"].base_url_env, call["agent"].timeout_s) == (("A_URL", "B_URL"), None)
 
 
+@pytest.mark.parametrize("name", ["attribute", "what-if"])
+def test_an_out_that_cannot_be_written_stops_it_before_anything_is_spent(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = verdicts(monkeypatch, name.replace("-", "_"), "verified")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "x").touch()
+    change = ["--against", "g"] if name == "attribute" else ["--step", "1", "--resample"]
+    assert main([name, "b", *change, "--out", str(tmp_path / "full"), "--", "x"]) == 2
+    assert "is not empty" in capsys.readouterr().err
+    assert seen == []
+
+
+def test_one_job_per_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = verdicts(monkeypatch, "attribute", "verified")
+    monkeypatch.setattr("os.cpu_count", lambda: 6)
+    assert main(["attribute", "b", "--against", "g", "--n-jobs", "-1", "--", "x"]) == 0
+    assert seen[0]["n_jobs"] == 6
+
+
 def test_what_if_makes_its_interventions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen = verdicts(monkeypatch, "what_if", "verified")
     (tmp_path / "a.json").write_text('{"status": "paid"}')
@@ -325,6 +347,7 @@ def test_what_if_makes_its_interventions(monkeypatch: pytest.MonkeyPatch, tmp_pa
         (["--step", "3", "--resample", "--graft", "g"], "found --graft and --resample"),
         (["--step", "3", "--step", "4", "--value", "v"], "2 --step and 1 --value are given"),
         (["--step", "3", "--value", "missing.json"], "missing.json: No such file"),
+        (["--step", "3", "--value", sys.executable], "is no UTF-8"),
     ],
 )
 def test_what_if_says_what_is_missing(

@@ -62,6 +62,17 @@ def test_a_recording_is_never_overwritten(
     assert len(json.loads((tmp_path / "run.json").read_text())["exchanges"]) == 2
 
 
+def test_a_name_that_is_taken_is_said_before_the_agent_runs(
+    afnb_process: Process, agent: str, provider: FakeProvider, tmp_path: Path
+) -> None:
+    record = ["record", "--out", "run.json", "--upstream", provider.url]
+    assert afnb_process(*record, "--", sys.executable, agent).returncode == 0
+    marker = "import pathlib; pathlib.Path('ran').touch()"
+    done = afnb_process("replay", "run.json", "--save", "run.json", "--", sys.executable, "-c", marker)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert not (tmp_path / "ran").exists()
+
+
 def test_words_are_redacted_before_disk(
     afnb_process: Process, agent: str, provider: FakeProvider, tmp_path: Path
 ) -> None:
