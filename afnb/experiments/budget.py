@@ -195,6 +195,12 @@ class Meter:
         self.tokens = 0
         self.dollars = 0.0
         self._stopped: str | None = None
+        self.ended = threading.Event()
+        """Set where what runs is to be ended as well."""
+
+    def describe(self) -> str:
+        """The limits in words."""
+        return self.budget.describe()
 
     def take(self) -> str | None:
         """Count one live call that is about to be made, or say why it may not be."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,7 +28,7 @@ class Runner:
     meter
         What was spent; shared with other experiments of the same attribution.
     n_jobs
-        Replays at a time, at least 1.
+        Replays at a time, at least 1; or a function that says so whenever a round begins.
     backend
         Any joblib backend; ``threading`` (replays wait for the provider) is the default.
 
@@ -38,16 +38,23 @@ class Runner:
         ``n_jobs`` is not a positive whole number.
     """
 
-    def __init__(self, setting: Setting, meter: Meter, n_jobs: int = 4, backend: str = "threading") -> None:
-        if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs < 1:
+    def __init__(
+        self, setting: Setting, meter: Meter, n_jobs: int | Callable[[], int] = 4, backend: str = "threading"
+    ) -> None:
+        if not callable(n_jobs) and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs < 1):
             raise ParameterError(
                 f"n_jobs={n_jobs!r}: it is the number of replays at a time, a whole number from 1"
             )
         self.setting = setting
         self.meter = meter
-        self.n_jobs = n_jobs
+        self._n_jobs = n_jobs
         self.backend = backend
-        self.stop_now = threading.Event()
+        self.stop_now = meter.ended
+
+    @property
+    def n_jobs(self) -> int:
+        """Replays at a time, from now on."""
+        return max(1, self._n_jobs()) if callable(self._n_jobs) else self._n_jobs
 
     def run(self, jobs: Sequence[Job]) -> Iterator[ReplayResult]:
         """Run ``jobs``, at most ``n_jobs`` at a time; yields each result as it finishes.

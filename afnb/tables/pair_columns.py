@@ -6,10 +6,12 @@ from afnb.tables.declare import column as _c
 
 PAIR = (
     _c("pair", "text!", "name of the pair in its batch"),
+    _c("state", "cat!", "repair, no_cause, unverified, untested, open (budget or interrupt) or error"),
+    _c("final", "bool!", "going on with the batch leaves it as it is"),
     _c("stage", "cat!", "how far it came: load, diff, self_check or replays"),
     _c("bad_path", "text", "file of the failing recording"),
     _c("good_path", "text", "file of the good recording that was used"),
-    _c("bad_hash", "text", "digest of the failing recording"),
+    _c("key", "text!", "digest of the recordings and of the agent and oracle of this pair"),
     _c("labels", "json!", "the user's labels, an object of texts"),
     _c("references", "int!", "good recordings that were compared"),
     _c("fork_support", "int", "how many of them name the same fork step"),
@@ -29,4 +31,9 @@ PAIR = (
     _c("warnings", "json!", "warnings, as texts"),
     _c("tokens_spent", "int!", "tokens of all live calls made", "tokens", volatile=True),
     _c("dollars_spent", "float!", "cost of all live calls made", "USD", volatile=True),
+)
+
+CARD = (
+    _c("pair", "text!", "name of the pair in its batch"),
+    _c("card", "json!", "its card: title, badge, parts and what to type next"),
 )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from afnb.errors import ParameterError
 from afnb.tables.declare import Column
 from afnb.tables.declare import column as _c
-from afnb.tables.pair_columns import PAIR
+from afnb.tables.pair_columns import CARD, PAIR
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -314,6 +314,7 @@ DECLARED: Mapping[str, tuple[Column, ...]] = MappingProxyType(
         "experiments": _EXPERIMENT,
         "attributions": _ATTRIBUTION,
         "pairs": (*_ATTRIBUTION, *PAIR),
+        "cards": CARD,
     }
 )
 """Columns of every table, by table name."""
