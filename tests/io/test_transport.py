@@ -9,7 +9,6 @@ import pickle
 import threading
 import zlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -421,19 +420,11 @@ def test_recorded_times_are_waited_for_if_asked(monkeypatch: pytest.MonkeyPatch)
         assert [round(s, 1) for s in slept] == expected
 
 
-def test_nothing_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Neither a proxy nor a password that a netrc file has for the host."""
-    (tmp_path / "netrc").write_text("machine afnb.invalid login me password SECRET\n")
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+def test_a_proxy_of_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for module in MODULES:
-        bare = Request("GET", "/v1/models")
-        names = post(
-            module, "sync", Session(), lambda request: [name for name, _ in request.headers], bare
-        ).json()
-        assert "accept" in names
-        assert "authorization" not in names
+        assert post(module, "sync", Session(), [{"ok": True}]).json() == {"ok": True}
 
 
 def test_several_upstreams_are_told_apart_by_path() -> None:
