@@ -12,6 +12,7 @@ from afnb.errors import ParameterError
 
 if TYPE_CHECKING:
     from afnb.causal.consensus import SequentialConsensus
+    from afnb.core.matching import Matching
     from afnb.experiments.agents import Command
     from afnb.experiments.budget import Budget
 
@@ -90,6 +91,7 @@ def add_replaying(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="tools that may really run again in replays, separated by commas (repeatable)",
     )
+    add_matching(parser)
     budget = parser.add_argument_group("budget")
     budget.add_argument(
         "--budget-live-calls",
@@ -108,6 +110,42 @@ def add_replaying(parser: argparse.ArgumentParser) -> None:
         type=price,
         default=[],
         help="dollars per million input and output tokens (repeatable)",
+    )
+
+
+def add_matching(parser: argparse.ArgumentParser) -> None:
+    """How re-issued requests are compared with recorded ones."""
+    group = parser.add_argument_group(
+        "matching", "what a re-issued request may differ in; any of these replaces the recording's own rules"
+    )
+    group.add_argument(
+        "--match",
+        metavar="NAMES",
+        action="append",
+        default=[],
+        help="also forgive these: rules (stream_mode, metadata, url_ids) or ready-made patterns (dates, "
+        "times, durations, uuids, hex_addresses, paths, line_numbers), separated by commas (repeatable)",
+    )
+    group.add_argument(
+        "--match-off",
+        metavar="NAMES",
+        action="append",
+        default=[],
+        help="rules that are on by default and shall not be (numbers, tool_call_ids, ...)",
+    )
+    group.add_argument(
+        "--match-ignore",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="JSON path of a body that never counts, such as metadata.run_id (repeatable)",
+    )
+    group.add_argument(
+        "--match-pattern",
+        metavar="NAME=REGEX",
+        action="append",
+        default=[],
+        help="text that counts as its name alone, on both sides (repeatable)",
     )
 
 
@@ -133,6 +171,40 @@ def agent_of(args: argparse.Namespace) -> Command:
         timeout_s=args.timeout_s,
         cwd=args.cwd,
     )
+
+
+def matching_of(args: argparse.Namespace) -> Matching | None:
+    """The ``Matching`` that the arguments describe; None if they say nothing of it.
+
+    Raises
+    ------
+    ParameterError
+        A name that is neither a rule nor a ready-made pattern, a path or a pattern that cannot be read.
+    """
+    from afnb.core.matching import READY_PATTERNS, RULE_NAMES, Matching, Pattern
+
+    if not (args.match or args.match_off or args.match_ignore or args.match_pattern):
+        return None
+    matching = Matching()
+    ready = [pattern.name for pattern in READY_PATTERNS]
+    for name in names_in(args.match):
+        if name not in RULE_NAMES and name not in ready:
+            raise ParameterError(
+                f"--match {name!r} is neither a rule ({', '.join(RULE_NAMES)}) nor a ready-made pattern "
+                f"({', '.join(ready)})"
+            )
+        matching = matching.on(name) if name in RULE_NAMES else matching.replacing(name)
+    for text in args.match_pattern:
+        name, equals, regex = text.partition("=")
+        if not (name and equals and regex):
+            raise ParameterError(f"--match-pattern {text!r} is not NAME=REGEX, such as run='run-[0-9a-f]+'")
+        matching = matching.replacing(Pattern(name, regex))
+    return matching.off(*names_in(args.match_off)).ignoring(*args.match_ignore)
+
+
+def names_in(values: list[str]) -> list[str]:
+    """Names given with a repeatable option, each value holding several separated by commas."""
+    return [name.strip() for names in values for name in names.split(",") if name.strip()]
 
 
 def budget_of(args: argparse.Namespace) -> Budget:
@@ -165,13 +237,14 @@ def replaying_of(args: argparse.Namespace) -> dict[str, Any]:
         "n_jobs": args.n_jobs,
         "budget": budget_of(args),
         "allow_tools": tools_of(args),
+        "matching": matching_of(args),
         "seed": args.seed,
     }
 
 
 def tools_of(args: argparse.Namespace) -> list[str]:
     """Names given with ``--allow-tools``."""
-    return [name.strip() for names in args.allow_tools for name in names.split(",") if name.strip()]
+    return names_in(args.allow_tools)
 
 
 def one_of(args: argparse.Namespace, names: dict[str, str]) -> str:

@@ -30,7 +30,7 @@ STYLES: dict[Style, str] = {
     "quiet": "bright_black",
 }
 
-TABLES = ("moves", "field_diffs", "replays", "experiments", "attributions")
+TABLES = ("misses", "moves", "field_diffs", "replays", "experiments", "attributions")
 
 
 def add_output(parser: argparse.ArgumentParser, *, folder: bool = True) -> None:

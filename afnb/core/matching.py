@@ -15,7 +15,8 @@ from typing import Any, Literal
 from urllib.parse import unquote_plus
 
 from afnb.core.cassette import Request
-from afnb.errors import ParameterError
+from afnb.core.jsonvalue import Json
+from afnb.errors import InputError, ParameterError
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +219,44 @@ class Matching:
             ],
             "normalise": None if function is None else getattr(function, "__qualname__", repr(function)),
         }
+
+    @classmethod
+    def from_json(cls, value: Json) -> Matching:
+        """Settings read back from what ``to_json`` gives; a function cannot be read back.
+
+        Raises
+        ------
+        InputError
+            The value has not the form that ``to_json`` writes, or names what does not exist.
+
+        Examples
+        --------
+        >>> Matching.from_json(Matching().off("numbers").to_json()) == Matching().off("numbers")
+        True
+        """
+        fields = value if isinstance(value, dict) else {}
+        rules, ignore = fields.get("rules", list(DEFAULT_RULES)), fields.get("ignore", [])
+        patterns = fields.get("patterns", [])
+        known = isinstance(value, dict) and all(isinstance(one, list) for one in (rules, ignore, patterns))
+        if not known or not all(isinstance(one, str) for one in (*rules, *ignore)):
+            raise InputError("matching: expected an object with rules, ignore (lists of text) and patterns")
+        if fields.get("normalise") is not None:
+            raise InputError(
+                f"matching: the function {fields['normalise']!r} cannot be kept in a file; give it again as "
+                "matching=Matching(normalise=...)"
+            )
+        try:
+            return cls(frozenset(rules), tuple(ignore), tuple(_pattern(one) for one in patterns))
+        except ParameterError as error:
+            raise InputError(f"matching: {error}") from None
+
+
+def _pattern(value: Json) -> Pattern:
+    fields = value if isinstance(value, dict) else {}
+    name, regex, replacement = (fields.get(key) for key in ("name", "regex", "replacement"))
+    if not isinstance(name, str) or not isinstance(regex, str) or not isinstance(replacement, str | None):
+        raise ParameterError("a pattern is an object with name, regex and replacement, all texts")
+    return Pattern(name, regex, replacement)
 
 
 DEFAULT = Matching()

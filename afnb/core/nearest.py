@@ -1,8 +1,8 @@
 """Why a request is not on the tape: the nearest recorded request and the first place that differs.
 
 Nearness is counted on canonical bodies, in pieces: each element of a top-level array, each top-level
-value. Pieces that are equal at the same place count by their size; ties go to the request whose
-differing texts share more words, then to the earlier one.
+value. Pieces that are equal at the same place count by their size; among requests that have as much in
+common it is the one whose differing texts share more words, then the earlier one.
 """
 
 from __future__ import annotations
@@ -86,14 +86,15 @@ class Explainer:
             return min(same or everything, key=lambda i: (-_shared(self._requests[i].path, path), i))
         here = sorted(here, key=lambda i: (abs(len(self._requests[i].body) - len(request.body)), i))
         pieces = _pieces(ours)
-        scored = [(self._score(i, pieces), i) for i in here[:_CANDIDATES]]
-        best = max(score for score, _ in scored)
-        tied = sorted(i for score, i in scored if score > best - 1e-9)[:_CLOSE]
+        scored = [(*self._score(i, pieces), i) for i in here[:_CANDIDATES]]
+        common = max(scored, key=lambda one: one[0])[1]
+        tied = sorted((one for one in scored if one[1] == common), key=lambda one: (-one[0], one[2]))[:_CLOSE]
         if len(tied) == 1:
-            return tied[0]
-        return min(tied, key=lambda i: (-self._wording(i, ours), i))
+            return tied[0][2]
+        return min((i for *_, i in tied), key=lambda i: (-self._wording(i, ours), i))
 
-    def _score(self, i: int, pieces: _Pieces) -> float:
+    def _score(self, i: int, pieces: _Pieces) -> tuple[float, int]:
+        """The share of two requests that is equal (a Dice ratio), and how much that is."""
         with self._lock:
             known = self._pieces.get(i)
         if known is None:
@@ -102,7 +103,7 @@ class Explainer:
                 self._pieces[i] = known
         common = sum(size for *_, size in pieces & known)
         total = sum(size for *_, size in pieces) + sum(size for *_, size in known)
-        return 2 * common / total if total else 1.0
+        return (2 * common / total if total else 1.0), common
 
     def _wording(self, i: int, ours: Canonical) -> float:
         """Share of words in common at the first difference (a Dice ratio)."""

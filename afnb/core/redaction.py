@@ -268,12 +268,20 @@ class _Both:
         return self.second(self.first(request))
 
 
-def matching_for(cassette: Cassette, matching: Matching = DEFAULT) -> Matching:
-    """The matching with the recording's own redaction put before it.
+def matching_for(cassette: Cassette, matching: Matching | None = None) -> Matching:
+    """The matching to use with a recording: the one given, or the recording's own, its redaction before it.
 
     What was taken out of a recording is taken out of each re-issued request as well before the two are
     compared; without this a redacted recording would match nothing.
+
+    Raises
+    ------
+    InputError
+        The recording's own settings cannot be read.
     """
+    if matching is None:
+        own_rules = cassette.attrs.get("matching")
+        matching = DEFAULT if own_rules is None else Matching.from_json(own_rules)
     settings = cassette.attrs.get("redaction")
     if settings is None:
         return matching
@@ -282,3 +290,25 @@ def matching_for(cassette: Cassette, matching: Matching = DEFAULT) -> Matching:
     if own == redaction or (isinstance(own, _Both) and own.first == redaction):
         return matching
     return replace(matching, normalise=redaction if own is None else _Both(redaction, own))
+
+
+def with_matching(cassette: Cassette, matching: Matching) -> Cassette:
+    """The recording with rules of its own: they hold in every replay that names no others.
+
+    Raises
+    ------
+    ParameterError
+        The rules hold a function, which no file can keep.
+
+    Examples
+    --------
+    >>> kept = with_matching(Cassette("c"), Matching(ignore=("metadata.run_id",)))
+    >>> matching_for(kept).ignore
+    ('metadata.run_id',)
+    """
+    if matching.normalise is not None:
+        raise ParameterError(
+            f"the {matching.normaliser_name} cannot be kept in a recording, it is a function; "
+            "give it to each replay as matching="
+        )
+    return replace(cassette, attrs={**cassette.attrs, "matching": matching.to_json()})

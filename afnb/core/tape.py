@@ -12,7 +12,7 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from afnb.core.canon import DEFAULT, Key, Matching, canonical_key, needed_rules
+from afnb.core.canon import Key, Matching, canonical_key, needed_rules
 from afnb.core.cassette import Cassette, Exchange, Request, header
 from afnb.core.jsonrpc import answer_under_id
 from afnb.core.nearest import Explainer, Explanation
@@ -151,8 +151,8 @@ class Tape:
     cassette
         The recording. Exchanges are numbered by their position in it.
     matching
-        How requests are compared. What was taken out of the recording itself (its ``redaction``) is taken
-        out of each request first.
+        How requests are compared; None for the recording's own rules, or the default ones. What was taken
+        out of the recording itself (its ``redaction``) is taken out of each request first.
     repeat
         What a request gets that was recorded more than once. ``in_order``: the k-th ask the k-th
         answer, beyond the last the last again; ``first``: always the first; ``error``: in order, and a
@@ -175,7 +175,9 @@ class Tape:
     'n'
     """
 
-    def __init__(self, cassette: Cassette, matching: Matching = DEFAULT, repeat: Repeat = "in_order") -> None:
+    def __init__(
+        self, cassette: Cassette, matching: Matching | None = None, repeat: Repeat = "in_order"
+    ) -> None:
         if repeat not in ("in_order", "first", "error"):
             raise ParameterError(f"repeat={repeat!r}; expected 'in_order', 'first' or 'error'")
         self.cassette = cassette

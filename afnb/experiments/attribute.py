@@ -20,6 +20,7 @@ from afnb.align.params import AlignParams
 from afnb.causal.consensus import SequentialConsensus
 from afnb.causal.decision import Label, Rule, Verdict
 from afnb.causal.oracles import Converges, as_oracle
+from afnb.core.matching import Matching
 from afnb.experiments.attribution import Attribution
 from afnb.experiments.budget import Budget
 from afnb.experiments.prepare import prepare
@@ -53,6 +54,7 @@ def attribute(
     backend: str = "threading",
     progress: bool | None = None,
     params: AlignParams | None = None,
+    matching: Matching | None = None,
     on_replay: Callable[[ReplayResult, str], None] | None = None,
 ) -> Attribution:
     """Find the steps whose good answers repair the failing run, and prove each by re-execution.
@@ -75,7 +77,7 @@ def attribute(
     origin
         Also test whether asking for the step's answer again (``Resample``) recovers the run more often than
         the recorded answer does. With it a confirmed step is called an origin, without it a repair.
-    n_jobs, budget, allow_tools, seed, backend, progress, params, on_replay
+    n_jobs, budget, allow_tools, seed, backend, progress, params, matching, on_replay
         As in ``what_if``; the budget is one for the whole attribution.
 
     Returns
@@ -127,6 +129,7 @@ def attribute(
         progress=progress,
         label="attribute",
         watch=[on_replay] if on_replay is not None else [],
+        matching=matching,
     )
     search_rule = looser(rule)
     search = Search(ready, found, rule, search_rule, pairs)

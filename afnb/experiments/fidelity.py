@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from afnb.core.cassette import Cassette
+from afnb.core.steps import run_from_cassette
+from afnb.core.tape import Tape
+from afnb.io.serve_report import SessionReport
+
+_SHOWN = 5
+
 
 @dataclass(frozen=True, slots=True)
 class Fidelity:
     """The self-check: one unpatched replay of a recording from its tape alone.
 
     ``ok`` needs something served, nothing missed, everything recorded asked for, and the same answer.
+    ``served`` counts recorded exchanges that were asked for, each once.
     """
 
     recording: str
@@ -30,3 +38,70 @@ class Fidelity:
                 f"{self.recording}: {self.served} of {self.recorded} served, 0 missed, same answer{matched}"
             )
         return f"{self.recording}: failed, {self.reason}"
+
+
+def fidelity_of(
+    tape: Tape,
+    report: SessionReport,
+    again: Cassette,
+    *,
+    fault: str | None = None,
+    converges: bool | None = None,
+) -> Fidelity:
+    """Whether a replay did what its recording says.
+
+    Parameters
+    ----------
+    tape
+        The recording.
+    report, again
+        Counts and new recording of the replay.
+    fault
+        Why the replay as a whole says nothing (a time-out), if it does not.
+    converges
+        Whether the oracle takes the replay for one of its own kind, where that was asked.
+    """
+    recording = tape.cassette
+    unasked = unasked_of(tape, again)
+    same = run_from_cassette(again).answer == run_from_cassette(recording).answer
+    reason = fault
+    if reason is None and not recording.exchanges:
+        reason = "it holds no exchange"
+    elif reason is None and report.missed:
+        missed = f"{report.missed} requests are not on the tape"
+        reason = report.first_miss.reason if report.first_miss else missed
+    elif reason is None and report.live:
+        reason = f"{report.live} requests went live"
+    elif reason is None and unasked:
+        more = f" and {len(unasked) - _SHOWN} more" if len(unasked) > _SHOWN else ""
+        numbers = ", ".join(str(i) for i in unasked[:_SHOWN])
+        reason = (
+            f"the agent asked for {len(recording) - len(unasked)} of {len(recording)} recorded exchanges "
+            f"(not for {numbers}{more})"
+        )
+    elif reason is None and not same:
+        reason = "the agent's answer is not the recorded one"
+    return Fidelity(
+        recording=recording.id,
+        ok=reason is None,
+        recorded=len(recording),
+        served=len(recording) - len(unasked),
+        missed=report.missed,
+        same_answer=same,
+        rules=report.rules,
+        reason=reason,
+        converges=converges,
+    )
+
+
+def unasked_of(tape: Tape, again: Cassette) -> tuple[int, ...]:
+    """Recorded exchanges that a replay did not ask for, in recorded order.
+
+    Where ``repeat="first"`` answers every ask of a request alike, one ask of it is enough for all.
+    """
+    sources = again.attrs.get("sources", [])
+    served = {int(source.partition(":")[2]) for source in sources if source.startswith(("tape:", "patch:"))}
+    if tape.repeat == "first":
+        keys = {tape.keys[i].digest for i in served}
+        served = {i for i, key in enumerate(tape.keys) if key.digest in keys}
+    return tuple(i for i in range(len(tape)) if i not in served)

@@ -11,6 +11,7 @@ from afnb.causal.oracles import Converges, Oracle
 from afnb.causal.sentences import SCREEN, deterministic_tail
 from afnb.core.arm import Arm, LogArm, Tail
 from afnb.core.cassette import Cassette
+from afnb.core.matching import Matching
 from afnb.core.run import Run
 from afnb.core.tape import Tape
 from afnb.errors import ParameterError
@@ -79,6 +80,7 @@ def prepare(
     progress: bool | None,
     label: str,
     watch: Iterable[Watcher] = (),
+    matching: Matching | None = None,
 ) -> Prepared:
     """Check the arguments, the tools and the recordings, before anything is spent."""
     if tail not in get_args(Tail):
@@ -101,14 +103,14 @@ def prepare(
     require_allowed(flight)
     meter = Meter(budget)
     announce(f"budget: {budget.describe()}", progress)
-    good_tape = Tape(good) if isinstance(good, Cassette) else None
-    setting = setting_of(bad, runner_agent, provider, oracle, good_tape, allowed)
+    good_tape = Tape(good, matching) if isinstance(good, Cassette) else None
+    setting = setting_of(bad, runner_agent, provider, oracle, good_tape, allowed, matching)
     runner = Runner(setting, meter, n_jobs, backend)
     bar = Progress(meter, progress, label)
     fidelity = [setting.check(seed)]
     if good is not None:
         converging = isinstance(oracle, Converges)
-        again = setting_of(good, runner_agent, provider, oracle, None, allowed)
+        again = setting_of(good, runner_agent, provider, oracle, None, allowed, matching)
         fidelity.append(
             again.check(seed, (lambda result: result.recovery == "recovered") if converging else None)
         )

@@ -21,6 +21,7 @@ from afnb.core.cassette import Cassette
 from afnb.core.eventlog import EventLog
 from afnb.core.jsonvalue import dumps
 from afnb.core.logsteps import run_from_log
+from afnb.core.matching import Matching
 from afnb.core.run import Run
 from afnb.core.steps import run_from_cassette
 from afnb.core.tape import Tape
@@ -189,14 +190,25 @@ def setting_of(
     oracle: Oracle,
     good_tape: Tape | None,
     allow_tools: Iterable[str],
+    matching: Matching | None = None,
 ) -> Setting:
-    """What replays the recording."""
+    """What replays the recording.
+
+    Raises
+    ------
+    ParameterError
+        Matching rules for an event log, whose cursor compares every call exactly.
+    """
+    if isinstance(recording, EventLog) and matching is not None:
+        raise ParameterError(
+            "matching= is about HTTP requests; an event log's calls are compared exactly, leave it out"
+        )
     if isinstance(recording, EventLog):
         assert isinstance(agent, LoggedAgent)
         return LogSetting(recording, agent, upstream, oracle, frozenset(allow_tools))
     assert not isinstance(agent, LoggedAgent)
     incomplete = sum(1 for exchange in recording.exchanges if exchange.response.incomplete)
-    return TapeSetting(recording, Tape(recording), agent, upstream, oracle, good_tape, incomplete)
+    return TapeSetting(recording, Tape(recording, matching), agent, upstream, oracle, good_tape, incomplete)
 
 
 def preflight_of(

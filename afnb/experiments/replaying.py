@@ -6,26 +6,42 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from afnb.core.arm import Arm
 from afnb.core.cassette import Cassette
-from afnb.core.page import Badge, Facts, Page, Shown, Text
+from afnb.core.matching import Matching
+from afnb.core.page import Badge, Facts, Page, Part, Shown, Table, Text
 from afnb.core.run import Run
 from afnb.core.steps import run_from_cassette
-from afnb.core.tape import Tape
+from afnb.core.tape import Repeat, Tape
 from afnb.errors import AgentError, ParameterError
 from afnb.experiments.agents import AgentResult, as_agent
+from afnb.experiments.fidelity import Fidelity, fidelity_of
 from afnb.experiments.recordings import as_recording
 from afnb.experiments.tape_replay import finished_run
+from afnb.io.relay import pace_of
 from afnb.io.serve import Session
 from afnb.io.serve_report import SessionReport
 from afnb.io.upstream import as_upstream
+from afnb.tables.build import build
 from afnb.tables.schemas import SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SHOWN_MISSES = 12
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Replay(Shown):
-    """One replay of a recording: what was served, what went live, what missed, and how the agent ended."""
+    """One replay of a recording: what was served, what went live, what missed, and how the agent ended.
+
+    Attributes
+    ----------
+    misses
+        Arrow table (``misses``), one row for each request that the recording does not answer.
+    """
 
     source: str
     recorded: int
@@ -33,18 +49,41 @@ class Replay(Shown):
     agent: AgentResult
     recording: Cassette
     run: Run
-    same_answer: bool
+    fidelity: Fidelity
+    serve_through: int | None = None
 
     @property
     def faithful(self) -> bool:
-        """Everything recorded was asked for, nothing missed, and the answer is the recorded one."""
-        report = self.report
-        return (
-            report.missed == 0
-            and report.live == 0
-            and report.served >= self.recorded > 0
-            and self.same_answer
-        )
+        """Everything recorded was asked for, nothing missed or went live, the answer is as recorded."""
+        return self.fidelity.ok
+
+    @property
+    def same_answer(self) -> bool:
+        """Whether the replay's last answer of the model is the recorded one."""
+        return self.fidelity.same_answer
+
+    @property
+    def misses(self) -> pa.Table:
+        """One row for each request that missed (table ``misses``)."""
+        return build("misses", self.miss_rows())
+
+    def miss_rows(self) -> list[dict[str, Any]]:
+        """Rows of the ``misses`` table, in order of asking."""
+        return [
+            {
+                "recording": self.source,
+                "request": miss.request,
+                "method": miss.method,
+                "path": miss.path,
+                "nearest": miss.nearest,
+                "where": miss.where,
+                "recorded": miss.recorded,
+                "asked": miss.asked,
+                "reason": miss.reason,
+                "suggestions": list(miss.suggestions),
+            }
+            for miss in self.report.misses
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """The versioned machine form."""
@@ -54,13 +93,19 @@ class Replay(Shown):
             "schema_version": SCHEMA_VERSION,
             "recording": self.source,
             "recorded": self.recorded,
+            "serve_through": self.serve_through,
             "served": report.served,
             "live": report.live,
             "missed": report.missed,
+            "refused": dict(report.refused),
+            "beyond_recording": report.beyond_recording,
+            "out_of_order": report.out_of_order,
             "rules": dict(report.rules),
             "first_miss": report.first_miss.reason if report.first_miss else None,
+            "misses": self.miss_rows(),
             "same_answer": self.same_answer,
             "faithful": self.faithful,
+            "reason": self.fidelity.reason,
             "agent_status": self.agent.status,
             "exit_status": self.agent.exit_status,
             "answer": self.run.answer,
@@ -71,18 +116,53 @@ class Replay(Shown):
         report = self.report
         rules = ", ".join(f"{count} by {name}" for name, count in report.rules) or "none"
         facts = [
-            ("served", f"{report.served} of {self.recorded} recorded exchanges"),
+            ("served", f"{report.served} requests, {self.fidelity.served} of {self.recorded} exchanges"),
             ("live", str(report.live)),
             ("missed", str(report.missed)),
             ("needed a matching rule", rules),
             ("answer", "as recorded" if self.same_answer else "differs from the recorded one"),
             ("agent", self.agent.status + (f": {self.agent.error}" if self.agent.error else "")),
         ]
-        parts: list[Any] = [Facts(tuple(facts))]
+        if report.beyond_recording:
+            facts.insert(2, ("asked more often than recorded", str(report.beyond_recording)))
+        if report.out_of_order:
+            facts.insert(2, ("in another order", f"{report.out_of_order} (harmless)"))
+        parts: list[Part] = [Facts(tuple(facts))]
+        reason = self.fidelity.reason
         if report.first_miss is not None:
             parts.insert(0, Text(f"First miss: {report.first_miss.reason}", "warn"))
+        elif reason is not None and self.serve_through is None:
+            parts.insert(0, Text(reason[0].upper() + reason[1:], "warn"))
+        parts.extend(miss_parts(report))
         tone = Badge("faithful", "good") if self.faithful else Badge("differs", "bad")
-        return Page(f"Replay of {self.source}", tone, tuple(parts))
+        if self.serve_through is not None:
+            tone = Badge(f"served through {self.serve_through}, live after it", "quiet")
+        following = ("r.misses.to_pandas()",) if report.missed else ()
+        return Page(f"Replay of {self.source}", tone, tuple(parts), following)
+
+
+def miss_parts(report: SessionReport) -> list[Part]:
+    """The requests that missed as a table, and the matching patterns that would forgive them."""
+    if not report.misses:
+        return []
+    rows = tuple(
+        (
+            str(miss.request),
+            "" if miss.nearest is None else str(miss.nearest),
+            miss.where or "",
+            miss.recorded or "",
+            miss.asked or "",
+        )
+        for miss in report.misses[:SHOWN_MISSES]
+    )
+    columns = ("request", "nearest exchange", "first difference", "recorded", "asked")
+    parts: list[Part] = [Table(columns, rows, "requests that are not on the tape", report.missed)]
+    patterns = dict.fromkeys(name for miss in report.misses for name in miss.suggestions)
+    if patterns:
+        names = ", ".join(patterns)
+        words = f"Ready-made patterns that would forgive a difference: {names} (--match {','.join(patterns)})"
+        parts.append(Text(words, "quiet"))
+    return parts
 
 
 def replay(
@@ -91,6 +171,10 @@ def replay(
     agent: Any,
     upstream: Any = None,
     seed: int = 0,
+    matching: Matching | None = None,
+    serve_through: int | None = None,
+    repeat: Repeat = "in_order",
+    pace: float | str = "at once",
 ) -> Replay:
     """Run ``agent`` once against ``recording``; requests that are not on it go to ``upstream``, if given.
 
@@ -104,6 +188,16 @@ def replay(
         Who answers what the recording does not; None refuses it, so that nothing goes live.
     seed
         Seed handed to the agent.
+    matching
+        How requests are compared; None for the recording's own rules, or the default ones.
+    serve_through
+        Last exchange that the recording answers, inclusive; later requests go to ``upstream``, which is
+        needed then. -1 serves nothing. None serves everything.
+    repeat
+        What a request gets that is asked more often than recorded: ``in_order`` (the last answer again),
+        ``first`` (always the first) or ``error`` (a miss).
+    pace
+        ``"at once"``, ``"as recorded"`` or a factor on the recorded times.
 
     Returns
     -------
@@ -128,8 +222,11 @@ def replay(
     if not isinstance(cassette, Cassette):
         raise ParameterError("an event log is replayed by its LoggedAgent: agent.run(log)")
     runner = as_agent(agent)
+    pace_of(pace)
     provider = None if upstream is None else as_upstream(upstream).for_replay(seed, "replay", 0)
-    session = Session(Tape(cassette), id=f"{cassette.id}/replay", live=provider is not None)
+    tape = Tape(cassette, matching, repeat)
+    arm = _arm(cassette, serve_through, provider is not None)
+    session = Session(tape, arm, id=f"{cassette.id}/replay", live=provider is not None, pace=pace)
     workdir = Path(tempfile.mkdtemp(prefix="afnb-replay-"))
     try:
         outcome = runner.run(session, provider, seed=seed, workdir=workdir)
@@ -139,14 +236,35 @@ def replay(
     if outcome.status == "cannot_start":
         raise AgentError(outcome.error or "the agent cannot be started")
     again = session.cassette()
-    run = run_from_cassette(again)
-    same = run.answer == run_from_cassette(cassette).answer
+    report = session.report()
+    fault = None if outcome.status != "timeout" else outcome.error or "the agent timed out"
     return Replay(
         cassette.id,
         len(cassette.exchanges),
-        session.report(),
+        report,
         outcome,
         again,
-        finished_run(run, outcome),
-        same,
+        finished_run(run_from_cassette(again), outcome),
+        fidelity_of(tape, report, again, fault=fault),
+        serve_through,
     )
+
+
+def _arm(cassette: Cassette, serve_through: int | None, live: bool) -> Arm | None:
+    if serve_through is None:
+        return None
+    last = len(cassette) - 1
+    if isinstance(serve_through, bool) or not isinstance(serve_through, int) or serve_through < -1:
+        raise ParameterError(
+            f"serve_through={serve_through!r}: it is the number of the last exchange to serve, -1 for none"
+        )
+    if serve_through > last:
+        raise ParameterError(
+            f"serve_through={serve_through}: the recording has {len(cassette)} exchanges, 0 to {last}"
+        )
+    if not live:
+        raise ParameterError(
+            f"serve_through={serve_through} lets later requests go live, and there is no upstream to ask; "
+            "give upstream=, the provider's origin"
+        )
+    return Arm("replay", (), serve_through)

@@ -197,34 +197,15 @@ def self_check(
     """
     recording = setting.recording
     result = run_replay(setting, Job(None, "check", 0, derive_seed(seed, "check", recording.id)))
-    report, recorded = result.report, len(recording.exchanges)
+    report = result.report
     if result.cannot_start:
         raise AgentError(result.detail or "the agent cannot be started")
     if report.served == 0 and result.reason != "timeout":
         raise AgentError(nothing_served(setting, result))
-    again = run_from_cassette(result.recording).answer if isinstance(result.recording, Cassette) else None
-    same = again == run_from_cassette(recording).answer
-    reason = None
-    if result.reason == "timeout":
-        reason = result.detail or "the agent timed out"
-    elif report.missed:
-        reason = (
-            report.first_miss.reason if report.first_miss else f"{report.missed} requests are not on the tape"
-        )
-    elif report.served < recorded:
-        reason = f"the agent asked for {report.served} of {recorded} recorded exchanges"
-    elif not same:
-        reason = "the agent's answer is not the recorded one"
-    return Fidelity(
-        recording=recording.id,
-        ok=reason is None,
-        recorded=recorded,
-        served=report.served,
-        missed=report.missed,
-        same_answer=same,
-        rules=report.rules,
-        reason=reason,
-        converges=None if converges is None else converges(result),
+    again = result.recording if isinstance(result.recording, Cassette) else Cassette(recording.id)
+    fault = (result.detail or "the agent timed out") if result.reason == "timeout" else None
+    return fidelity_of(
+        setting.tape, report, again, fault=fault, converges=None if converges is None else converges(result)
     )
 
 

@@ -12,6 +12,7 @@ from afnb.causal.decision import Rule
 from afnb.causal.interventions import Interventions
 from afnb.causal.oracles import as_oracle
 from afnb.core.arm import Tail
+from afnb.core.matching import Matching
 from afnb.errors import ParameterError
 from afnb.experiments.budget import Budget
 from afnb.experiments.lab import Trial
@@ -38,6 +39,7 @@ def what_if(
     backend: str = "threading",
     progress: bool | None = None,
     params: AlignParams | None = None,
+    matching: Matching | None = None,
     on_replay: Callable[[ReplayResult, str], None] | None = None,
 ) -> Experiment:
     """Change one or several steps of a recorded run, re-run it many times, and compare with a control arm.
@@ -79,6 +81,9 @@ def what_if(
         True or False shows or hides the bar; None shows it on a terminal or in a notebook.
     params
         Of the alignment, for ``Graft``.
+    matching
+        How re-issued requests are compared with both recordings; None for the recordings' own rules, or the
+        default ones. What matched only by a rule is counted in the self-check and in every replay.
     on_replay
         Called with each finished replay and the experiment's title.
 
@@ -133,6 +138,7 @@ def what_if(
         progress=progress,
         label="what if",
         watch=[on_replay] if on_replay is not None else [],
+        matching=matching,
     )
     rule = consensus or SequentialConsensus()
     try:

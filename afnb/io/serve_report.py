@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Mode = Literal["record", "replay", "branch"]
+KEPT_MISSES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,11 @@ class SessionReport:
         arm's ``serve_through``). True where there is no arm.
     first_miss
         The first request that missed, explained.
+    misses
+        Every request that missed, explained, up to ``KEPT_MISSES`` of them.
+    out_of_order
+        Served answers recorded before one that was already served: the order of independent requests
+        changed, which is harmless.
     prefix_diverged
         The miss that ended the replay before its first intervention took effect, if one did.
     tokens, tokens_live
@@ -132,6 +138,8 @@ class SessionReport:
     patches_missing: tuple[int, ...] = ()
     branch_reached: bool = True
     first_miss: Missed | None = None
+    misses: tuple[Missed, ...] = ()
+    out_of_order: int = 0
     prefix_diverged: Missed | None = None
     tokens: Tokens = Tokens()
     tokens_live: Tokens = Tokens()

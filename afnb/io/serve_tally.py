@@ -15,7 +15,7 @@ from afnb.core.redaction import Redaction
 from afnb.core.tape import Miss
 from afnb.io.redact import safe_exchange
 from afnb.io.serve_answers import RETRIED
-from afnb.io.serve_report import Missed, Tokens
+from afnb.io.serve_report import KEPT_MISSES, Missed, Tokens
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Tally:
     late: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     rules: Counter[str] = field(default_factory=Counter)
-    first_miss: Missed | None = None
+    misses: list[Missed] = field(default_factory=list)
     tokens: Tokens = field(default_factory=Tokens)
     tokens_live: Tokens = field(default_factory=Tokens)
     upstream_errors: list[str] = field(default_factory=list)
@@ -44,8 +44,8 @@ class Tally:
     def miss(self, missed: Missed) -> None:
         """Count a request that the tape could not answer."""
         self.missed += 1
-        if self.first_miss is None:
-            self.first_miss = missed
+        if len(self.misses) < KEPT_MISSES:
+            self.misses.append(missed)
 
     def spend(self, usage: Usage | None, *, live: bool) -> None:
         """Add the usage that an answer of the model states."""

@@ -58,10 +58,10 @@ def http_module(module: str | ModuleType | None = None) -> Any:
 class Connection:
     """What both transports know: the session, who answers live, and the pace of recorded times."""
 
-    def __init__(self, session: Session, upstream: Any = None, pace: float | str = "at once") -> None:
+    def __init__(self, session: Session, upstream: Any = None, pace: float | str | None = None) -> None:
         self.session = session
         self.upstream: Upstream | None = None if upstream is None else as_upstream(upstream)
-        self.pace = pace_of(pace)
+        self.pace = pace_of(session.pace if pace is None else pace)
         self._origins: dict[str, Upstream] = {}
         self._lock = threading.Lock()
 
@@ -104,7 +104,7 @@ def transport(
     upstream: Any = None,
     *,
     module: str | ModuleType | None = None,
-    pace: float | str = "at once",
+    pace: float | str | None = None,
 ) -> Any:
     """A transport for ``httpx2.Client`` or ``httpx.Client``.
 
@@ -117,7 +117,7 @@ def transport(
     module
         ``"httpx2"`` or ``"httpx"``, or the module itself; None takes the first that is installed.
     pace
-        ``"at once"``, ``"as recorded"`` or a factor on the recorded times.
+        ``"at once"``, ``"as recorded"`` or a factor on the recorded times; None: as the session says.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def async_transport(
     upstream: Any = None,
     *,
     module: str | ModuleType | None = None,
-    pace: float | str = "at once",
+    pace: float | str | None = None,
 ) -> Any:
     """A transport for ``httpx2.AsyncClient`` or ``httpx.AsyncClient``; see ``transport``.
 
@@ -153,7 +153,7 @@ def client(
     upstream: Any = None,
     *,
     module: str | ModuleType | None = None,
-    pace: float | str = "at once",
+    pace: float | str | None = None,
     base_url: str = BASE_URL,
     **options: Any,
 ) -> Any:
@@ -177,7 +177,7 @@ def async_client(
     upstream: Any = None,
     *,
     module: str | ModuleType | None = None,
-    pace: float | str = "at once",
+    pace: float | str | None = None,
     base_url: str = BASE_URL,
     **options: Any,
 ) -> Any:

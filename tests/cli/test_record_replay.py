@@ -124,3 +124,60 @@ def test_a_miss_is_named(afnb_process: Process, agent: str, provider: FakeProvid
     assert done.returncode != 0
     assert "First miss" in done.stdout
     assert "messages[0].content" in done.stdout
+
+
+def test_check_is_the_fidelity_gate(
+    afnb_process: Process, agent: str, provider: FakeProvider, tmp_path: Path
+) -> None:
+    words = ["on 2026-03-30", "bye"]
+    record = ["record", "--out", "run.json", "--upstream", provider.url, "--", sys.executable, agent]
+    assert afnb_process(*record, *words).returncode == 0
+
+    def check(*words: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+        return afnb_process("replay", "run.json", "--check", *options, "--", sys.executable, agent, *words)
+
+    same = check(*words)
+    assert same.returncode == 0, same.stderr
+    assert same.stdout.startswith("Replay of run [✓ faithful]\n"), "the agent's own output is left out"
+    other = check("on 2026-03-31", "bye")
+    assert (other.returncode, "requests that are not on the tape" in other.stdout) == (2, True)
+    assert "2 requests came" in other.stderr or "1 requests came" in other.stderr
+    forgiven = check("on 2026-03-31", "bye", options=("--match", "dates", "--json"))
+    assert forgiven.returncode == 0
+    assert json.loads(forgiven.stdout)["rules"] == {"pattern:dates": 1}
+    by_hand = check("on 2026-03-31", "bye", options=("--match-pattern", r"day=on [\d-]+"))
+    assert by_hand.returncode == 0
+    ignored = check("anything", "else", options=("--match-ignore", "messages"))
+    assert (ignored.returncode, "faithful" in ignored.stdout) == (0, True)
+    part = check(words[0], options=("--out", "report"))
+    assert part.returncode == 1
+    assert "asked for 1 of 2" in part.stdout
+    assert {path.name for path in (tmp_path / "report").iterdir()} == {
+        "result.json",
+        "card.html",
+        "misses.parquet",
+    }
+
+
+def test_matching_and_serving_are_checked_before_anything_starts(
+    afnb_process: Process, agent: str, provider: FakeProvider
+) -> None:
+    options = ["--upstream", provider.url, "--", sys.executable, agent]
+    assert afnb_process("record", "--out", "run.json", *options).returncode == 0
+    asked = len(provider.requests)
+    for words, said in (
+        (["--match", "dats"], "ready-made pattern"),
+        (["--match-off", "numbrs"], "no matching rule"),
+        (["--match-pattern", "day"], "NAME=REGEX"),
+        (["--match-ignore", "[["], "no JSON path"),
+        (["--serve-through", "0"], "give upstream="),
+        (["--serve-through", "x"], "whole number"),
+        (["--check", "--serve-through", "0"], "from the recording alone"),
+        (["--repeat", "never"], "invalid choice"),
+        (["--pace", "slowly"], "as recorded"),
+    ):
+        done = afnb_process("replay", "run.json", *words, "--", sys.executable, agent)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+        assert said in done.stderr
+    through = afnb_process("replay", "run.json", "--serve-through", "-1", *options)
+    assert (through.returncode, len(provider.requests)) == (0, asked + 1)

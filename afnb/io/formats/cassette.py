@@ -19,6 +19,7 @@ from typing import Any
 
 from afnb.core.cassette import Cassette, Chunk, Exchange, Headers, Request, Response, ToolExchange
 from afnb.core.jsonvalue import MISSING, Json, dumps, equal, loads
+from afnb.core.matching import Matching
 from afnb.core.run import OUTCOMES, Warn
 from afnb.errors import InputError
 from afnb.io.files import PathLike, read_bytes, write_new
@@ -242,11 +243,12 @@ def from_json(value: Json, *, path: str | None = None) -> Cassette:
     outcome = document.raw("outcome")
     if outcome is not None and outcome not in OUTCOMES:
         document.wrong("outcome", outcome, f"one of {', '.join(OUTCOMES)}")
-    if document.raw("redaction") is not None:
-        try:
-            Redaction.from_json(document.raw("redaction"))
-        except InputError as error:
-            raise InputError(error.message, path=path) from None
+    for name, reader in (("redaction", Redaction.from_json), ("matching", Matching.from_json)):
+        if document.raw(name) is not None:
+            try:
+                reader(document.raw(name))
+            except InputError as error:
+                raise InputError(error.message, path=path) from None
     recorded = document.array("exchanges")
     warnings: list[Warn] = []
     numbers = [_number(one, i, path) for i, one in enumerate(recorded)]
@@ -263,7 +265,7 @@ def from_json(value: Json, *, path: str | None = None) -> Cassette:
         task,
         outcome,
         VERSION,
-        document.rest("redaction"),
+        document.rest("redaction", "matching"),
         tuple(warnings),
         path,
     )
