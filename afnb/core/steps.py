@@ -285,7 +285,7 @@ class _Builder:
             self.warnings.append(
                 Warn("incomplete", f"exchange {exchange.idx}: the answer stopped before its end")
             )
-        elif error is None and is_model_request(request) and not _pending(response.body):
+        elif error is None and is_model_request(request) and not is_pending(response.body):
             self.warnings.append(
                 Warn("unreadable_answer", f"exchange {exchange.idx}: the model's answer cannot be read")
             )
@@ -362,8 +362,14 @@ def _news(turns: Sequence[Turn]) -> str:
     return turns_text(turns, last + 1)
 
 
-def _pending(body: bytes) -> bool:
-    """Whether a body says that the answer is still being made."""
+def is_pending(body: bytes) -> bool:
+    """Whether a body says that the answer is still being made.
+
+    Examples
+    --------
+    >>> is_pending(b'{"status": "queued"}'), is_pending(b"{}")
+    (True, False)
+    """
     value = _body_value(body)
     return isinstance(value, dict) and value.get("status") in ("queued", "in_progress")
 

@@ -150,6 +150,8 @@ def find_fault(
         if key.startswith("gate: "):
             word, _, rest = key.removeprefix("gate: ").partition(": ")
             return (word, rest) if word in STOPPED else ("refused", key.removeprefix("gate: "))
+        if key in ("websocket", "misrouted") or key.startswith("fault: "):
+            return "refused", f"a request of the agent could not be taken: {key}"
     if report.upstream_errors:
         return "provider_unreachable", report.upstream_errors[0]
     if outcome.status == "timeout":
@@ -163,13 +165,15 @@ def find_fault(
             return "crashed_before_branch", outcome.error or _last_line(outcome.stderr)
         reason = "intervention_not_applied" if report.patches_applied else "branch_not_reached"
         return reason, f"steps {list(report.patches_missing)} were never asked for"
-    if report.incomplete > setting.incomplete_recorded:
+    if report.incomplete_live:
         return "incomplete_stream", "a live answer stopped before its end"
     return provider_fault(report, outcome)
 
 
 def provider_fault(report: SessionReport, outcome: AgentResult) -> tuple[str, str | None] | None:
-    """A tail in which the provider answered with errors only is no evidence about the agent."""
+    """A tail that ends in the provider's faults, or holds nothing else, is no evidence about the agent."""
+    if report.unanswered:
+        return "provider_error", f"the provider answered {report.unanswered[0]}"
     errors = report.live_error_statuses
     if not errors:
         return None

@@ -156,18 +156,13 @@ class Session:
         if abandoned and said_all(forward.request, response):
             abandoned, response = False, replace(response, incomplete=False)
         answer = providers.read_answer(forward.request, response)
-        asked_model = response.status < 300 and providers.is_model_request(forward.request)
-        if asked_model and self._spent is not None:
+        of_model = providers.is_model_request(forward.request)
+        if of_model and response.status < 300 and self._spent is not None:
             self._spent(forward.request, answer)
         with self._lock:
             flight = self._end(forward)
             self._land(flight, forward, response, answer is not None)
-            if response.status >= 400:
-                self._tally.live_error_statuses.append(response.status)
-            if asked_model:
-                self._tally.spend(None if answer is None else answer.usage, live=True)
-            self._tally.abandoned += abandoned
-            self._tally.incomplete += not abandoned and is_incomplete(response, answer)
+            self._tally.heard(flight.branch, response, answer, of_model=of_model, abandoned=abandoned)
             changed = forward.request if forward.request != forward.asked else None
             times = (forward.started, now())
             self._recording.add(forward.asked, response, "live", times, forward.upstream, changed)
@@ -230,7 +225,9 @@ class Session:
                 tokens_live=tally.tokens_live,
                 upstream_errors=tuple(tally.upstream_errors),
                 live_error_statuses=tuple(tally.live_error_statuses),
+                unanswered=tuple(tally.unanswered.values()),
                 incomplete=tally.incomplete,
+                incomplete_live=tally.incomplete_live,
                 abandoned=tally.abandoned,
                 in_flight=len(self._flights),
                 late=tally.late,

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from afnb.core import providers
 from afnb.core.cassette import Exchange, Request, Response
-from afnb.core.steps import model_positions
+from afnb.core.steps import is_pending, model_positions
 
 if TYPE_CHECKING:
     from afnb.core.providers import Answer
     from afnb.core.tape import Tape
 
 KEPT_TAPES = 16
+NO_FAULT_OF_THE_REQUEST = frozenset({401, 402, 403, 404, 408, 409, 425, 429})
 
 
 def said_all(request: Request, response: Response) -> bool:
@@ -29,6 +30,27 @@ def said_all(request: Request, response: Response) -> bool:
 def is_incomplete(response: Response, answer: Answer | None) -> bool:
     """Whether an answer stopped before its end, at the connection or by the provider's own account."""
     return response.incomplete or (answer is not None and not answer.complete)
+
+
+def no_answer(response: Response) -> str | None:
+    """Why what a model request brought is no answer, by the provider's fault; None if it is the request's.
+
+    A key that is refused, a limit, a server's error, and a success that holds no answer of a model (a login
+    page, an empty body) say nothing of the agent. A request that is refused for what it says, and one whose
+    answer is still being made, do not count.
+
+    Examples
+    --------
+    >>> no_answer(Response(503)), no_answer(Response(200, body=b"<html>"))
+    ('HTTP 503', 'HTTP 200 without an answer of a model')
+    >>> no_answer(Response(400)) is None
+    True
+    """
+    if response.status in NO_FAULT_OF_THE_REQUEST or response.status >= 500:
+        return f"HTTP {response.status}"
+    if response.status >= 400 or response.incomplete or is_pending(response.body):
+        return None
+    return f"HTTP {response.status} without an answer of a model"
 
 
 class TapeFacts:

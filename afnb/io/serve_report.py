@@ -113,8 +113,10 @@ class SessionReport:
         One sentence for each live call that got no answer.
     live_error_statuses
         HTTP error statuses of live answers, in order.
-    incomplete
-        Answers whose stream stopped before its end, served or live.
+    unanswered
+        One sentence for each conversation whose last live request the provider gave no answer of a model.
+    incomplete, incomplete_live
+        Answers whose stream stopped before its end; live ones alone.
     abandoned
         Live answers that the agent stopped reading.
     in_flight
@@ -145,7 +147,9 @@ class SessionReport:
     tokens_live: Tokens = Tokens()
     upstream_errors: tuple[str, ...] = ()
     live_error_statuses: tuple[int, ...] = ()
+    unanswered: tuple[str, ...] = ()
     incomplete: int = 0
+    incomplete_live: int = 0
     abandoned: int = 0
     in_flight: int = 0
     late: int = 0

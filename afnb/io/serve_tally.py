@@ -10,11 +10,12 @@ from datetime import UTC, datetime
 from afnb.core.cassette import Cassette, Exchange, Request, Response
 from afnb.core.matching import mask_query
 from afnb.core.nearest import Explanation
-from afnb.core.providers import Usage
+from afnb.core.providers import Answer, Usage
 from afnb.core.redaction import Redaction
 from afnb.core.tape import Miss
 from afnb.io.redact import safe_exchange
 from afnb.io.serve_answers import RETRIED
+from afnb.io.serve_facts import is_incomplete, no_answer
 from afnb.io.serve_report import KEPT_MISSES, Missed, Tokens
 
 
@@ -31,6 +32,7 @@ class Tally:
     live_before_branch: int = 0
     beyond_recording: int = 0
     incomplete: int = 0
+    incomplete_live: int = 0
     abandoned: int = 0
     late: int = 0
     refused: Counter[str] = field(default_factory=Counter)
@@ -40,12 +42,39 @@ class Tally:
     tokens_live: Tokens = field(default_factory=Tokens)
     upstream_errors: list[str] = field(default_factory=list)
     live_error_statuses: list[int] = field(default_factory=list)
+    unanswered: dict[str | None, str] = field(default_factory=dict)
 
     def miss(self, missed: Missed) -> None:
         """Count a request that the tape could not answer."""
         self.missed += 1
         if len(self.misses) < KEPT_MISSES:
             self.misses.append(missed)
+
+    def heard(
+        self,
+        branch: str | None,
+        response: Response,
+        answer: Answer | None,
+        *,
+        of_model: bool,
+        abandoned: bool,
+    ) -> None:
+        """Count what a live call brought, and whether its conversation still waits for an answer."""
+        if response.status >= 400:
+            self.live_error_statuses.append(response.status)
+        self.abandoned += abandoned
+        cut = not abandoned and is_incomplete(response, answer)
+        self.incomplete += cut
+        self.incomplete_live += cut
+        if not of_model:
+            return
+        if response.status < 300:
+            self.spend(None if answer is None else answer.usage, live=True)
+        fault = None if answer is not None or abandoned else no_answer(response)
+        if fault is None:
+            self.unanswered.pop(branch, None)
+        else:
+            self.unanswered[branch] = fault
 
     def spend(self, usage: Usage | None, *, live: bool) -> None:
         """Add the usage that an answer of the model states."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 import sys
 import threading
 import time
@@ -11,10 +13,14 @@ from typing import Any
 import pytest
 
 import afnb
+from afnb.core.cassette import Response
 from afnb.errors import AgentError, UpstreamError
+from afnb.experiments.agents import Function
 from afnb.experiments.replay import derive_seed
 from afnb.io.answers import error
+from afnb.io.serve import Session
 from afnb.io.simulated import SimulatedUpstream
+from afnb.io.upstream import as_upstream
 
 sys.path.insert(0, str(Path(__file__).parent))
 from planted import agent, experiment, policy, recording
@@ -59,6 +65,110 @@ def test_a_provider_that_only_refuses_gives_no_verdict(status: int) -> None:
     e = experiment(1, 0, upstream=lambda request: error(request, status, "no"))
     assert (e.verdict, e.label) == ("unverified", "Unverified")
     assert reasons(e) == {("provider_error", "after")}
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>please log in</html>", b"", b"{}", b'{"error": {"message": "busy"}}']
+)
+def test_a_success_without_an_answer_is_the_providers_fault(body: bytes) -> None:
+    e = experiment(
+        1, 0, upstream=lambda request: Response(200, (("content-type", "application/json"),), body)
+    )
+    assert (e.verdict, e.label) == ("unverified", "Unverified")
+    assert reasons(e) == {("provider_error", "after")}
+
+
+def patient(ctx: Any) -> str:
+    """Asks three times, gives up with a polite word where the provider fails, and ends well either way."""
+    with ctx.http_client() as client:
+        messages: list[dict[str, Any]] = []
+        for question in ("first", "second", "third"):
+            messages.append({"role": "user", "content": question})
+            reply = client.post("/v1/chat/completions", json={"model": "m", "messages": messages})
+            if reply.status_code == 429:
+                reply = client.post("/v1/chat/completions", json={"model": "m", "messages": messages})
+            if reply.status_code != 200:
+                return "sorry"
+            messages.append(reply.json()["choices"][0]["message"])
+        return str(messages[-1]["content"])
+
+
+def ending_with(last: Any) -> Any:
+    """What experiments on ``patient`` ask: an answer, and ``last`` for the third question."""
+
+    def policy(talk: Any, rng: random.Random) -> Any:
+        if talk.turn < 2:
+            return f"well {rng.random()}"
+        return last(talk) if callable(last) else last
+
+    return SimulatedUpstream(policy)
+
+
+def patient_experiment(last: Any) -> afnb.Experiment:
+    session = Session(id="patient")
+    Function(patient).run(session, ending_with("wrong"), seed=0, workdir=".")
+    session.close()
+    return experiment(1, 0, recording=session.cassette(), agent=patient, upstream=ending_with(last))
+
+
+@pytest.mark.parametrize("status", [401, 429, 503])
+def test_a_provider_that_fails_in_the_midst_of_the_tail_gives_no_verdict(status: int) -> None:
+    """The agent copes with the failure, but what it would have answered is not known."""
+    e = patient_experiment(Response(status, (("content-type", "application/json"),), b"{}"))
+    assert (e.verdict, e.label) == ("unverified", "Unverified")
+    assert reasons(e) == {("provider_error", "after")}
+    assert any(f"HTTP {status}" in (r.detail or "") for r in e.results)
+
+
+def test_a_limit_that_a_retry_overcame_is_no_fault() -> None:
+    busy = Response(429, (("content-type", "application/json"),), b"{}")
+    e = patient_experiment(lambda talk: busy if talk.occurrence == 0 else "wrong again")
+    assert (e.verdict, e.label) == ("not_recovered", "verified")
+    assert {r.report.live_error_statuses for r in e.results} == {(429,)}
+
+
+def test_a_refusal_of_what_was_asked_is_evidence() -> None:
+    """A tail that begins well and ends with a 400 was the agent's own doing."""
+    e = patient_experiment(Response(400, (("content-type", "application/json"),), b"{}"))
+    assert (e.verdict, e.label) == ("not_recovered", "verified")
+
+
+def cut(text: str, *, whole: bool) -> Response:
+    """A streamed answer, or one that stops in its midst."""
+    piece = {"index": 0, "delta": {"content": text}, "finish_reason": "stop" if whole else None}
+    body = b"data: " + json.dumps({"id": "x", "choices": [piece]}).encode() + b"\n\n"
+    body += b"data: [DONE]\n\n" if whole else b""
+    return Response(200, (("content-type", "text/event-stream"),), body, incomplete=not whole)
+
+
+def test_a_cut_answer_is_not_hidden_by_one_that_the_recording_holds() -> None:
+    def reading(ctx: Any) -> str:
+        said: list[str] = []
+        with ctx.http_client() as client:
+            for question in ("first", "second"):
+                messages = [{"role": "user", "content": f"{question} {said}"}]
+                body = {"model": "m", "messages": messages, "stream": True}
+                try:
+                    said.append(client.post("/v1/chat/completions", json=body).text)
+                except client_errors(client):
+                    said.append("cut")
+        return " ".join(said)
+
+    session, script = Session(id="cut"), iter((cut("bad", whole=True), cut("end", whole=False)))
+    done = Function(reading).run(session, as_upstream(lambda request: next(script)), seed=0, workdir=".")
+    session.close()
+    assert done.status == "finished", done.error
+    e = experiment(
+        1, 0, recording=session.cassette(), agent=reading, upstream=lambda request: cut("right", whole=False)
+    )
+    assert e.label == "Unverified"
+    assert ("incomplete_stream", "after") in reasons(e)
+
+
+def client_errors(client: Any) -> type[Exception]:
+    """``httpx.HTTPError``, of whichever module the client comes from."""
+    error: type[Exception] = sys.modules[type(client).__module__.partition(".")[0]].HTTPError
+    return error
 
 
 def test_an_oracle_that_raises_is_inconclusive() -> None:
