@@ -103,13 +103,10 @@ def _run(argv: Sequence[str]) -> int:
     own, command = split_command(argv)
     hint = ""
     try:
-        args = build_parser().parse_args(own)
+        args, left = build_parser().parse_known_args(own)
         args.command_line = command
         hint = getattr(args, "resume_hint", "")
-        if command is not None and not getattr(args, "takes_command", False):
-            raise Usage(f"{args.prog}: it starts no agent, so nothing may follow --; see: {args.prog} --help")
-        if getattr(args, "takes_command", False) and not command:
-            raise Usage(f"{args.prog}: the agent's command is missing; end with: -- CMD ARGS...")
+        _check_rest(args, left)
         return int(args.run(args))
     except SystemExit as stop:  # --help and --version end so
         return stop.code if isinstance(stop.code, int) else TROUBLE
@@ -132,6 +129,23 @@ def _run(argv: Sequence[str]) -> int:
         return _trouble(
             f"afnb: unexpected {kind}: {error}; this is a defect of afnb, set AFNB_TRACEBACK=1 to see where"
         )
+
+
+def _check_rest(args: argparse.Namespace, left: Sequence[str]) -> None:
+    """Refuse what the command's parser did not take, and an agent's command that is missing or not wanted."""
+    command, wanted = args.command_line, getattr(args, "takes_command", False)
+    help = f"see: {args.prog} --help"
+    if left and wanted and command is None and any(not word.startswith("-") for word in left):
+        raise Usage(
+            f"{args.prog}: unrecognized arguments: {' '.join(left)}; the agent's command follows --, "
+            f"as in: {args.prog} [options] -- CMD ARGS...; {help}"
+        )
+    if left:
+        raise Usage(f"{args.prog}: unrecognized arguments: {' '.join(left)}; {help}")
+    if command is not None and not wanted:
+        raise Usage(f"{args.prog}: it starts no agent, so nothing may follow --; {help}")
+    if wanted and not command:
+        raise Usage(f"{args.prog}: the agent's command is missing; end with: -- CMD ARGS...; {help}")
 
 
 def _trouble(sentence: str) -> int:
