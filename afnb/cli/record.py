@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 from afnb.cli.options import add_agent, add_command, agent_of, whole
+from afnb.errors import ParameterError
 
 if TYPE_CHECKING:
     from afnb.experiments.agents import AgentResult
@@ -57,6 +59,8 @@ def run(args: argparse.Namespace) -> int:
     import afnb
     from afnb.io.redact import Redaction
 
+    if not args.append:
+        check_new(args.out)
     redaction = Redaction(tuple(args.redact), tuple(args.redact_pattern))
     done = afnb.record(
         agent_of(args),
@@ -69,17 +73,40 @@ def run(args: argparse.Namespace) -> int:
         say=lambda notice: print(f"afnb record: {notice}", file=sys.stderr, flush=True),
     )
     pass_on(done.agent)
-    for warning in done.warnings:
+    said = (
+        (f"no request came here, so nothing was recorded: {reads(args)}",) if done.silent else done.warnings
+    )
+    for warning in said:
         print(f"afnb record: {warning}", file=sys.stderr)
     if done.path is None:
-        names = " or ".join(args.base_url_env or ("OPENAI_BASE_URL",))
-        print(
-            f"afnb record: nothing was recorded or written: does the agent read {names}?",
-            file=sys.stderr,
-        )
         return done.exit_status or NOTHING_RECORDED
     print(f"afnb record: {len(done.cassette)} exchanges in {done.path}", file=sys.stderr)
     return int(done.exit_status)
+
+
+def check_new(out: str) -> None:
+    """Refuse a recording that is there already, or was left unfinished, in the command line's words.
+
+    Raises
+    ------
+    ParameterError
+        There is one.
+    """
+    from afnb.io.files import refuse_existing
+    from afnb.io.journal import journal_path
+
+    refuse_existing(out, "go on with it: --append")
+    if os.path.lexists(journal_path(out)):
+        raise ParameterError(
+            f"{journal_path(out)} is left from a recording that was not closed; choose another name, "
+            "or go on with it: --append"
+        )
+
+
+def reads(args: argparse.Namespace) -> str:
+    """The question to ask of an agent that asked nothing."""
+    names = " or ".join(args.base_url_env or ("OPENAI_BASE_URL",))
+    return f"does the agent read {names}? --base-url-env names another variable"
 
 
 def pass_on(agent: AgentResult, *, aside: bool = False) -> None:

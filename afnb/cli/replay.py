@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from afnb.cli.options import add_agent, add_command, add_matching, agent_of, matching_of, whole
-from afnb.cli.record import pass_on
+from afnb.cli.record import pass_on, reads
 from afnb.cli.show import add_output, show
 from afnb.errors import ParameterError
 
@@ -96,11 +96,11 @@ def run(args: argparse.Namespace) -> int:
         write_cassette(found.recording, args.save)
     show(found, args)
     if not found.report.served and args.serve_through != -1:
-        names = " or ".join(args.base_url_env or ("OPENAI_BASE_URL",))
-        hint = f"does the agent read {names}?"
         if found.report.requests:
-            hint = f"{found.report.requests} requests came, and none is on it"
-        print(f"afnb replay: nothing of {args.recording} was served: {hint}", file=sys.stderr)
+            why = f": {found.report.requests} requests came, and none is on it"
+        else:
+            why = f": {reads(args)}" if found.agent.status == "finished" else ""
+        print(f"afnb replay: nothing of {args.recording} was served{why}", file=sys.stderr)
         return NOTHING_SERVED
     if args.check:
         return FAITHFUL if found.faithful else DIFFERS

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from afnb.core.cassette import Cassette
-from afnb.experiments.agents import AgentResult, as_agent
+from afnb.experiments.agents import Agent, AgentResult, Command, as_agent
+from afnb.io.environment import base_url_paths
 from afnb.io.process import scratch
 from afnb.io.record import Recorder
 from afnb.io.redact import Redaction
@@ -44,6 +45,11 @@ class Recorded:
     warnings: tuple[str, ...] = ()
 
     @property
+    def silent(self) -> bool:
+        """Whether the agent ended well and asked nothing here: it may talk to the provider directly."""
+        return self.report.requests == 0 and self.agent.status == "finished"
+
+    @property
     def exit_status(self) -> int:
         """The agent's own exit status as a shell gives it; 2 if it could not start, 124 after a time-out."""
         return shell_status(self.agent)
@@ -64,6 +70,24 @@ def shell_status(result: AgentResult) -> int:
     if result.exit_status is None:
         return 0 if result.status == "finished" else 1
     return result.exit_status if result.exit_status >= 0 else 128 - result.exit_status
+
+
+def where_it_asks(agent: Agent, result: AgentResult) -> str:
+    """What to look at if an agent asked nothing; empty if it did not end well, which says why.
+
+    Examples
+    --------
+    >>> where_it_asks(as_agent(["python", "agent.py"]), AgentResult("finished"))
+    'does the agent read OPENAI_BASE_URL? base_url_env= names another variable'
+    >>> where_it_asks(as_agent(["python", "agent.py"]), AgentResult("crashed"))
+    ''
+    """
+    if result.status != "finished":
+        return ""
+    if isinstance(agent, Command):
+        names = " or ".join(base_url_paths(agent.base_url_env))
+        return f"does the agent read {names}? base_url_env= names another variable"
+    return "does the agent use ctx.http_client(), ctx.transport() or ctx.base_url?"
 
 
 def record(
@@ -133,5 +157,5 @@ def record(
         result,
         recorder.report(),
         recorder.notice,
-        recorder.warnings(),
+        recorder.warnings(where_it_asks(runnable, result)),
     )

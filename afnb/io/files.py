@@ -10,6 +10,7 @@ from pathlib import Path
 from afnb.errors import InputError, ParameterError
 
 PathLike = str | os.PathLike[str]
+OVERWRITE = "say overwrite=True"
 
 
 def read_bytes(path: PathLike) -> bytes:
@@ -31,10 +32,19 @@ def read_bytes(path: PathLike) -> bytes:
         raise InputError(f"cannot be read: {error.strerror or error}", path=name) from None
 
 
-def refuse_existing(path: PathLike) -> None:
-    """Raise ``ParameterError`` if there is a file already."""
+def refuse_existing(path: PathLike, or_else: str = "") -> None:
+    """Raise ``ParameterError`` if there is a file already.
+
+    Parameters
+    ----------
+    path
+        The file that is to be written.
+    or_else
+        What the caller's user can do beside choosing another name, e.g. ``overwrite=True``.
+    """
     if os.path.lexists(path):
-        raise ParameterError(f"{os.fspath(path)} exists already; choose a new name, or say overwrite=True")
+        other = f", or {or_else}" if or_else else ""
+        raise ParameterError(f"{os.fspath(path)} exists already; choose another name{other}")
 
 
 def write_new(path: PathLike, data: bytes, *, overwrite: bool = False) -> None:
@@ -49,7 +59,7 @@ def write_new(path: PathLike, data: bytes, *, overwrite: bool = False) -> None:
     """
     name = os.fspath(path)
     if not overwrite:
-        refuse_existing(name)
+        refuse_existing(name, OVERWRITE)
     folder = os.path.dirname(os.path.abspath(name))
     if not os.path.isdir(folder):
         raise ParameterError(
@@ -76,9 +86,9 @@ def _name_it(beside: str, name: str) -> None:
     try:
         os.link(beside, name)
     except FileExistsError:
-        refuse_existing(name)
+        refuse_existing(name, OVERWRITE)
     except OSError:  # a file system without hard links
-        refuse_existing(name)
+        refuse_existing(name, OVERWRITE)
         os.replace(beside, name)
 
 

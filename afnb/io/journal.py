@@ -119,7 +119,7 @@ class Journal:
     def _before(self, append: bool) -> Cassette | None:
         if not append:
             if not self._overwrite:
-                refuse_existing(self.cassette_path)
+                refuse_existing(self.cassette_path, "go on with it: append=True")
             if os.path.lexists(self.path):
                 raise ParameterError(
                     f"{self.path} is left from a recording that was not closed; "

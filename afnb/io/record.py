@@ -22,6 +22,8 @@ from afnb.io.server import LoopbackServer
 from afnb.io.transport import async_client, async_transport, client, transport
 from afnb.io.upstream import Upstream, as_upstream
 
+USES = "does the agent use this recorder's client, transport or base URL?"
+
 
 def recording_notice(redaction: Redaction | None = None) -> str:
     """What a recording keeps, to be said each time one is started.
@@ -161,19 +163,23 @@ class Recorder:
         """Counts so far."""
         return self.session.report()
 
-    def warnings(self) -> tuple[str, ...]:
-        """What is wrong with the recording, one sentence each."""
+    def warnings(self, hint: str = USES) -> tuple[str, ...]:
+        """What is wrong with the recording, one sentence each.
+
+        Parameters
+        ----------
+        hint
+            What to look at if no request came at all; empty where that is known.
+        """
         report, said = self.report(), []
+        lost = report.upstream_errors
         if report.requests == 0:
-            said.append(
-                "the agent sent no request here, so nothing was recorded; check that it reads its base URL "
-                "from the variable named in base_url_env, or uses the client it was given"
-            )
+            said.append("no request came here, so nothing was recorded" + (f": {hint}" if hint else ""))
         elif not len(self.cassette):
-            said.append("no request got an answer, so nothing was recorded")
-        if report.upstream_errors:
-            count = len(report.upstream_errors)
-            said.append(f"{count} requests got no answer and are not recorded: {report.upstream_errors[0]}")
+            why = f": {lost[0]}" if lost else ""
+            said.append(f"no request got an answer, so nothing was recorded{why}")
+        elif lost:
+            said.append(f"{len(lost)} requests got no answer and are not recorded: {lost[0]}")
         if report.incomplete:
             said.append(
                 f"{report.incomplete} answers stopped before their end and are recorded as incomplete"

@@ -56,6 +56,7 @@ def test_a_recording_is_never_overwritten(
     before = (tmp_path / "run.json").read_bytes()
     again = afnb_process("record", *options, "--", sys.executable, agent)
     assert (again.returncode, again.stderr.count("\n")) == (2, 1)
+    assert "choose another name, or go on with it: --append" in again.stderr
     assert (tmp_path / "run.json").read_bytes() == before
     more = afnb_process("record", *options, "--append", "--", sys.executable, agent, "other")
     assert more.returncode == 0, more.stderr
@@ -102,11 +103,70 @@ def test_a_quiet_live_run_is_trouble(
     silent = ["--", sys.executable, "-c", "print('no request')"]
     nothing = afnb_process("record", "--out", "none.json", "--upstream", provider.url, *silent)
     assert nothing.returncode == 2
-    assert "nothing was recorded" in nothing.stderr
+    assert said(nothing) == [
+        "afnb record: no request came here, so nothing was recorded: does the agent read OPENAI_BASE_URL? "
+        "--base-url-env names another variable"
+    ]
     assert not (tmp_path / "none.json").exists()
-    unserved = afnb_process("replay", "run.json", *silent)
+    unserved = afnb_process(
+        "replay", "run.json", "--base-url-env", "A_URL", "--base-url-env", "B_URL", *silent
+    )
     assert unserved.returncode == 2
-    assert "nothing of run.json was served" in unserved.stderr
+    assert said(unserved) == [
+        "afnb replay: nothing of run.json was served: does the agent read A_URL or B_URL? "
+        "--base-url-env names another variable"
+    ]
+
+
+def said(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """What the command said on stderr, without its notice of what is recorded."""
+    return [line for line in done.stderr.splitlines() if "Bodies are recorded" not in line]
+
+
+def test_no_hint_where_the_agent_itself_failed(
+    afnb_process: Process, agent: str, provider: FakeProvider, tmp_path: Path
+) -> None:
+    to = ["--upstream", provider.url]
+    missing = afnb_process("record", "--out", "x.json", *to, "--", "no-such-command-here")
+    crash = afnb_process("record", "--out", "x.json", *to, "--", sys.executable, "-c", "raise SystemExit(3)")
+    assert (missing.returncode, crash.returncode) == (2, 3)
+    for done in (missing, crash):
+        assert said(done)[-1] == "afnb record: no request came here, so nothing was recorded"
+        assert len(said(done)) == 2
+    afnb_process("record", "--out", "run.json", *to, "--", sys.executable, agent)
+    crash = afnb_process("replay", "run.json", "--", sys.executable, "-c", "raise SystemExit(3)")
+    assert crash.returncode == 2
+    assert said(crash)[-1] == "afnb replay: nothing of run.json was served"
+
+
+def test_no_hint_where_requests_came(
+    afnb_process: Process, agent: str, provider: FakeProvider, tmp_path: Path
+) -> None:
+    down = ["record", "--out", "x.json", "--upstream", "http://127.0.0.1:9"]
+    done = afnb_process(*down, "--", sys.executable, agent)
+    told = [line for line in said(done) if line.startswith("afnb record:")]
+    assert len(told) == 1
+    assert "no request got an answer, so nothing was recorded: " in told[0]
+    afnb_process("record", "--out", "run.json", "--upstream", provider.url, "--", sys.executable, agent)
+    missed = afnb_process("replay", "run.json", "--", sys.executable, agent, "something else")
+    assert missed.returncode == 2
+    assert (
+        said(missed)[-1] == "afnb replay: nothing of run.json was served: 1 requests came, and none is on it"
+    )
+
+
+def test_an_unfinished_recording_is_gone_on_with_by_the_flag(
+    afnb_process: Process, agent: str, provider: FakeProvider, tmp_path: Path
+) -> None:
+    from afnb.io.journal import Journal, journal_path
+
+    Journal(tmp_path / "run.json").abandon()
+    options = ["record", "--out", "run.json", "--upstream", provider.url]
+    refused = afnb_process(*options, "--", sys.executable, agent)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert "go on with it: --append" in refused.stderr
+    assert Path(journal_path(tmp_path / "run.json")).exists()
+    assert afnb_process(*options, "--append", "--", sys.executable, agent).returncode == 0
 
 
 def test_an_agent_that_cannot_start_is_one_sentence(

@@ -42,13 +42,36 @@ def test_the_recording_is_kept_whatever_becomes_of_the_agent(
 def test_an_agent_that_cannot_start_writes_nothing(tmp_path: Path) -> None:
     done = record(["no-such-program-anywhere"], always, tmp_path / "x.json")
     assert (done.agent.status, done.exit_status, done.path) == ("cannot_start", 2, None)
+    assert done.warnings == ("no request came here, so nothing was recorded",)
+    assert not done.silent
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_agent_that_ignores_its_base_url_is_told_apart(tmp_path: Path) -> None:
     done = record(["python", "-c", "print('talking elsewhere')"], always, tmp_path / "x.json")
-    assert (done.path, done.exit_status) == (None, 0)
-    assert "sent no request here" in done.warnings[0]
+    assert (done.path, done.exit_status, done.silent) == (None, 0, True)
+    assert done.warnings == (
+        "no request came here, so nothing was recorded: does the agent read OPENAI_BASE_URL? "
+        "base_url_env= names another variable",
+    )
+    done = record(lambda ctx: "talking elsewhere", always, tmp_path / "x.json")
+    assert "does the agent use ctx.http_client()" in done.warnings[0]
+
+
+def test_an_agent_that_crashed_before_it_asked_is_not_suspected(tmp_path: Path) -> None:
+    def agent(ctx: Any) -> None:
+        raise RuntimeError("no key")
+
+    done = record(agent, always, tmp_path / "x.json")
+    assert done.warnings == ("no request came here, so nothing was recorded",)
+    assert not done.silent
+    assert "no key" in str(done.agent.error)
+
+
+def test_a_name_that_is_taken_says_what_can_be_done(tmp_path: Path) -> None:
+    record(lambda ctx: ctx.http_client("httpx").get("/x"), always, tmp_path / "x.json")
+    with pytest.raises(ParameterError, match=r"choose another name, or go on with it: append=True$"):
+        record(lambda ctx: None, always, tmp_path / "x.json")
 
 
 def test_the_notice_is_said_before_the_agent_starts(tmp_path: Path) -> None:
