@@ -18,6 +18,7 @@ from afnb.errors import ParameterError
 from afnb.experiments.agents import Agent
 from afnb.experiments.budget import Budget, Meter
 from afnb.experiments.fidelity import Fidelity
+from afnb.experiments.independence import not_independent
 from afnb.experiments.lab import Lab, Trial, Watcher
 from afnb.experiments.preflight import Preflight, require_allowed
 from afnb.experiments.progress import Progress, announce
@@ -144,7 +145,7 @@ def finish(
     """Make the ``Experiment`` of a trial; verdict and label are held back where replays cannot carry them."""
     decision = trial.decision
     verdict, label, reason = decision.verdict, decision.label, decision.reason
-    held = hold_back(ready, decision.verdict)
+    held = hold_back(ready, decision.verdict) or caught(ready, trial)
     if held is not None and verdict != "unverified":
         verdict, reason = "unverified", held
     if verdict == "unverified" or held is not None:
@@ -186,14 +187,25 @@ def hold_back(ready: Prepared, verdict: str) -> str | None:
         return ready.failed_check
     if ready.tail != "live":
         return f"{SCREEN}; run it with tail='live' to verify"
-    if verdict == "not_recovered":
-        for check in ready.fidelity:
-            if check.converges is False:
-                return (
-                    "the good run's own replay does not converge with the good run, so likeness to it cannot "
-                    "tell failure from noise; give an oracle of the outcome"
-                )
+    if verdict == "not_recovered" and isinstance(ready.oracle, Converges):
+        if ready.good is None:
+            return (
+                "whether the good run's own replay converges with it was not checked, so likeness to it "
+                "cannot tell failure from noise; give the good recording (good=...), or an oracle of the "
+                "outcome"
+            )
+        if not any(check.converges for check in ready.fidelity):
+            return (
+                "the good run's own replay does not converge with the good run, so likeness to it cannot "
+                "tell failure from noise; give an oracle of the outcome"
+            )
     return None
+
+
+def caught(ready: Prepared, trial: Trial) -> str | None:
+    """Why the replays are not the independent ones that every rule takes them for, or None."""
+    used = {(c.arm, c.index) for c in trial.decision.consumed}
+    return not_independent(trial.results, used, ready.bad_run)
 
 
 def warnings_of(trial: Trial) -> tuple[str, ...]:
