@@ -203,12 +203,33 @@ def posterior_of(n: int, counts: Sequence[tuple[int, int, int]]) -> Posterior:
     >>> posterior_of(3, [(0, 9, 1), (1, 9, 1), (2, 0, 10), (3, 0, 10)]).mode
     2
     """
-    posterior = Posterior.prior(n)
+    prior = Posterior.prior(n)
+    yes, no = [0] * (n + 2), [0] * (n + 2)
     for k, recovered, not_recovered in counts:
         if not 0 <= k <= n:
             raise ParameterError(f"a replay can serve 0 to {n} answers, got {k}")
-        for _ in range(recovered):
-            posterior = posterior.updated(k, True)
-        for _ in range(not_recovered):
-            posterior = posterior.updated(k, False)
-    return posterior
+        yes[k] += recovered
+        no[k] += not_recovered
+    rows: list[list[float]] = []
+    ahead_yes, ahead_no, all_yes, all_no = 0, 0, sum(yes), sum(no)
+    for c in range(1, n + 1):
+        ahead_yes, ahead_no = ahead_yes + yes[c - 1], ahead_no + no[c - 1]
+        rows.append(
+            [
+                math.log(weight)
+                + _likelihood(r, ahead_yes, ahead_no)
+                + _likelihood(s, all_yes - ahead_yes, all_no - ahead_no)
+                for weight, (r, s) in zip(prior.drop[c - 1], PAIRS, strict=True)
+            ]
+        )
+    flat = [math.log(w) + _likelihood(v, all_yes, all_no) for w, v in zip(prior.flat, FLAT, strict=True)]
+    top = max(max(map(max, rows)), max(flat))
+    drop = [[math.exp(value - top) for value in row] for row in rows]
+    even = [math.exp(value - top) for value in flat]
+    total = sum(map(sum, drop)) + sum(even)
+    return Posterior(tuple(tuple([w / total for w in row]) for row in drop), tuple(w / total for w in even))
+
+
+def _likelihood(rate: float, recovered: int, not_recovered: int) -> float:
+    """Logarithm of the likelihood of these counts."""
+    return recovered * math.log(rate) + not_recovered * math.log1p(-rate)

@@ -188,6 +188,16 @@ def attribution_sentence(
         if kind == "origin":
             return f"{claim} Serving the recorded answer lowers the rate, which a repair alone does not show."
         return f"{claim} {REPAIR_NOTE}"
+    if label == "verified" and verdict == "not_recovered" and kind == "asked_again":
+        less = (
+            ""
+            if rule is None or rule.refutes_below is None
+            else f" by less than {points(rule.refutes_below)}"
+        )
+        return (
+            f"Where the runs part only one of them has a step, so nothing could be grafted. Asking for "
+            f"{listed(names)} again raises the recovery rate{less}{bound}. A smaller effect is not excluded."
+        )
     if label == "verified" and verdict == "not_recovered":
         least = None if rule is None else rule.refutes_below
         less = "the smallest effect asked about" if least is None else points(least)
@@ -198,19 +208,30 @@ def attribution_sentence(
     return f"The replays do not decide; reason: {reason.rstrip('.')}."
 
 
-def located_sentence(decision: Decision, step: int, interval: tuple[int, int], level: float = 0.95) -> str:
+def located_sentence(
+    decision: Decision,
+    step: int,
+    interval: tuple[int, int],
+    level: float = 0.95,
+    *,
+    verdict: Verdict | None = None,
+    label: Label | None = None,
+    reason: str | None = None,
+) -> str:
     """What :func:`locate` has shown of the step it found.
 
     Parameters
     ----------
     decision
-        Of the confirmation: patch arm = tape through ``step - 1``, control = tape through ``step``.
+        Of the confirmation: patch arm = tape ending before the step's answer, control = tape through it.
     step
         The step found.
     interval
         Credible interval of the step under the model of one drop.
     level
         Of that interval.
+    verdict, label, reason
+        Where the experiment holds the decision back; else as decided.
 
     Examples
     --------
@@ -220,28 +241,31 @@ def located_sentence(decision: Decision, step: int, interval: tuple[int, int], l
     ...     state.feed("control", index, "not_recovered")
     ...     state.feed("patch", index, "recovered")
     >>> print(located_sentence(state.decision, 12, (12, 12)))
-    Serving recorded answer 12 lowers the recovery rate (3 of 3 recovered with the tape ending before it, \
-0 of 3 with the tape through it). Chance of saying so if it did not: at most 5 %. That the rate falls most \
-there is the claim of a model with one drop: 95 % credible interval steps 12 to 12.
+    Serving the recorded answer of step 12 lowers the recovery rate (3 of 3 recovered with the tape \
+ending before it, 0 of 3 with the tape through it). Chance of saying so if it did not: at most 5 %. That \
+the rate falls most there is the claim of a model with one drop: 95 % credible interval steps 12 to 12.
     """
+    verdict = decision.verdict if verdict is None else verdict
+    label = decision.label if label is None else label
     alpha = decision.rule.error
-    if decision.label != "verified" or alpha is None:
-        return unverified(decision)
-    patch, control = decision.patch, decision.control
     model = (
         f"That the rate falls most there is the claim of a model with one drop: {percent(level)} credible "
         f"interval steps {interval[0]} to {interval[1]}."
     )
-    if decision.verdict == "not_recovered":
+    if label != "verified" or verdict == "unverified" or alpha is None:
+        return f"The likeliest place is step {step}. {unverified(decision, reason)} {model}"
+    patch, control = decision.patch, decision.control
+    if verdict == "not_recovered":
         least = decision.rule.refutes_below or 0.0
         return (
-            f"Serving recorded answer {step} lowers the recovery rate by less than {points(least)} (error at "
-            f"most {percent(alpha)}). A smaller effect is not excluded."
+            f"Serving the recorded answer of step {step} lowers the recovery rate by less than "
+            f"{points(least)} (error at most {percent(alpha)}). A smaller effect is not excluded."
         )
     return (
-        f"Serving recorded answer {step} lowers the recovery rate ({patch.recovered} of {patch.conclusive} "
-        f"recovered with the tape ending before it, {control.recovered} of {control.conclusive} with the "
-        f"tape through it). Chance of saying so if it did not: at most {percent(alpha)}. {model}"
+        f"Serving the recorded answer of step {step} lowers the recovery rate ({patch.recovered} of "
+        f"{patch.conclusive} recovered with the tape ending before it, {control.recovered} of "
+        f"{control.conclusive} with the tape through it). Chance of saying so if it did not: at most "
+        f"{percent(alpha)}. {model}"
     )
 
 

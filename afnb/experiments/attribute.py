@@ -55,6 +55,7 @@ def attribute(
     progress: bool | None = None,
     params: AlignParams | None = None,
     matching: Matching | None = None,
+    ledger: Any = None,
     on_replay: Callable[[ReplayResult, str], None] | None = None,
 ) -> Attribution:
     """Find the steps whose good answers repair the failing run, and prove each by re-execution.
@@ -77,8 +78,7 @@ def attribute(
     origin
         Also test whether asking for the step's answer again (``Resample``) recovers the run more often than
         the recorded answer does. With it a confirmed step is called an origin, without it a repair.
-    n_jobs, budget, allow_tools, seed, backend, progress, params, matching, on_replay
-        As in ``what_if``; the budget is one for the whole attribution.
+    n_jobs, budget, allow_tools, seed, backend, progress, params, matching, ledger, on_replay
 
     Returns
     -------
@@ -133,6 +133,7 @@ def attribute(
     )
     search_rule = looser(rule)
     search = Search(ready, found, rule, search_rule, pairs)
+        ledger=ledger,
     try:
         if not pairs:
             return resampled(search, plan, started)
@@ -265,12 +266,14 @@ def conclude(
         fidelity=ready.fidelity,
         warnings=tuple(warnings),
         preflight=ready.preflight,
-        replays_spent=ready.lab.replays_spent,
+        replays_spent=ready.lab.spending.replays,
         live_calls_spent=ready.meter.live_calls,
         tokens_spent=ready.meter.tokens,
         wall_s=time.monotonic() - started,
         budget=ready.meter.budget.describe(),
         hashes=(
+        dollars_spent=ready.meter.dollars,
+        replays_reused=ready.lab.spending.reused,
             ("bad", recording_hash(ready.bad)),
             ("good", recording_hash(ready.good) if ready.good is not None else ""),
             ("agent", agent_marks(ready.agent)[1]),

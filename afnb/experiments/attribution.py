@@ -13,6 +13,7 @@ from afnb.experiments.results import (
     Experiment,
     arms_parts,
     badge,
+    cost_text,
     envelope,
     steps_text,
     used_results,
@@ -66,6 +67,8 @@ class Attribution(Shown):
     hashes: tuple[tuple[str, str], ...] = ()
     seed: int = 0
     rule: Rule | None = None
+    dollars_spent: float = 0.0
+    replays_reused: int = 0
 
     @property
     def confirmations(self) -> tuple[Experiment, ...]:
@@ -192,12 +195,7 @@ class Attribution(Shown):
             ("runs part at", f"{fork} of {self.steps} steps"),
             ("stopped", self.reason),
             ("self-check", "; ".join(check.sentence() for check in self.fidelity) or "not run"),
-            (
-                "cost",
-                f"{self.replays_used} replays and {self.live_calls_used} live calls used; "
-                f"{self.replays_spent} and {self.live_calls_spent} spent ({self.tokens_spent} tokens, "
-                f"{self.wall_s:.1f} s, {self.budget})",
-            ),
+            ("cost", cost_text(self.replays_used, self.live_calls_used, self)),
         ]
 
     def experiment_table(self) -> Table:

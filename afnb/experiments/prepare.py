@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from afnb.causal.decision import Rule
+from afnb.causal.marks import digest
 from afnb.causal.oracles import Converges, Oracle
 from afnb.causal.sentences import SCREEN, deterministic_tail
 from afnb.core.arm import Arm, LogArm, Tail
@@ -18,8 +19,10 @@ from afnb.errors import ParameterError
 from afnb.experiments.agents import Agent
 from afnb.experiments.budget import Budget, Meter
 from afnb.experiments.fidelity import Fidelity
+from afnb.experiments.fingerprint import upstream_fingerprint
 from afnb.experiments.independence import not_independent
-from afnb.experiments.lab import Lab, Trial, Watcher
+from afnb.experiments.lab import Identity, Lab, Trial, Watcher
+from afnb.experiments.ledger import as_ledger
 from afnb.experiments.preflight import Preflight, require_allowed
 from afnb.experiments.progress import Progress, announce
 from afnb.experiments.recordings import (
@@ -33,9 +36,11 @@ from afnb.experiments.recordings import (
     recording_run,
     setting_of,
 )
+from afnb.experiments.replay import ReplayResult
 from afnb.experiments.results import Experiment
 from afnb.experiments.runner import Runner
 from afnb.io.logged import LoggedAgent
+from afnb.io.upstream import Upstream
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,7 @@ def prepare(
     label: str,
     watch: Iterable[Watcher] = (),
     matching: Matching | None = None,
+    ledger: Any = None,
 ) -> Prepared:
     """Check the arguments, the tools and the recordings, before anything is spent."""
     if tail not in get_args(Tail):
@@ -107,6 +113,11 @@ def prepare(
     good_tape = Tape(good, matching) if isinstance(good, Cassette) else None
     setting = setting_of(bad, runner_agent, provider, oracle, good_tape, allowed, matching)
     runner = Runner(setting, meter, n_jobs, backend)
+    book = as_ledger(ledger)
+    identity = None
+    if book is not None:
+        settings = settings_hash(runner_agent, provider, oracle, good, allowed, matching)
+        identity = Identity(book, recording_hash(bad), agent_marks(runner_agent)[1], settings)
     bar = Progress(meter, progress, label)
     fidelity = [setting.check(seed)]
     if good is not None:
@@ -120,7 +131,7 @@ def prepare(
         bad_run=bad_run,
         good=good,
         good_run=good_run,
-        lab=Lab(runner, seed, [bar, *watch]),
+        lab=Lab(runner, seed, [bar, *watch], identity),
         meter=meter,
         oracle=oracle,
         agent=runner_agent,
@@ -128,6 +139,28 @@ def prepare(
         fidelity=tuple(fidelity),
         tail=tail,
         progress=bar,
+    )
+
+
+def settings_hash(
+    agent: Agent | LoggedAgent,
+    provider: Upstream,
+    oracle: Oracle,
+    good: Recording | None,
+    allowed: frozenset[str],
+    matching: Matching | None,
+) -> str:
+    """Hash of everything, beside recording, arm and agent, that the course of a replay depends on."""
+    rules = None
+    if matching is not None:
+        rules = (sorted(matching.rules), matching.ignore, repr(matching.patterns), matching.normalise)
+    return digest(
+        oracle.fingerprint(),
+        upstream_fingerprint(provider),
+        None if good is None else recording_hash(good),
+        sorted(allowed),
+        getattr(agent, "timeout_s", None),
+        rules,
     )
 
 
@@ -172,10 +205,12 @@ def finish(
         agent=agent_marks(ready.agent)[0],
         agent_hash=agent_marks(ready.agent)[1],
         seed=ready.lab.seed,
-        replays_spent=trial.replays_spent,
-        live_calls_spent=trial.live_calls_spent,
-        tokens_spent=trial.tokens_spent,
-        wall_s=trial.wall_s,
+        replays_spent=trial.spending.replays,
+        live_calls_spent=trial.spending.live_calls,
+        tokens_spent=trial.spending.tokens,
+        wall_s=trial.spending.wall_s,
+        dollars_spent=trial.spending.dollars,
+        replays_reused=trial.spending.reused,
         budget=ready.meter.budget.describe(),
         n_jobs=ready.lab.runner.n_jobs,
     )

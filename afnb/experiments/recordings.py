@@ -28,6 +28,7 @@ from afnb.core.tape import Tape
 from afnb.errors import ParameterError
 from afnb.experiments.agents import Agent, as_agent
 from afnb.experiments.log_replay import LogSetting
+from afnb.experiments.pacing import under_one_limit
 from afnb.experiments.preflight import Preflight, log_preflight, preflight
 from afnb.experiments.replay import Setting
 from afnb.experiments.tape_replay import TapeSetting
@@ -137,7 +138,7 @@ def provider_of_experiment(agent: Any, upstream: Any) -> Upstream:
             "upstream is missing: after the branch point requests go live; give the provider's URL "
             "(upstream='https://api.openai.com'), a function, or a SimulatedUpstream"
         )
-    return as_upstream(given)
+    return under_one_limit(as_upstream(given))
 
 
 def require_one_kind(bad: Recording, good: Recording | None) -> None:

@@ -22,7 +22,7 @@ from afnb.experiments.budget import Meter, Use
 from afnb.experiments.fidelity import Fidelity
 from afnb.io.serve_report import SessionReport
 
-Role = Literal["patch", "control", "check"]
+Role = Literal["patch", "control", "probe", "check"]
 Recovery = Literal["recovered", "not_recovered", "inconclusive"]
 Lost = Literal["before", "after"]
 
@@ -49,12 +49,14 @@ class Setting(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One replay to run: which arm, which index in it, with which seed."""
+    """One replay to run: which arm, which index in it, with which seed; of which stage, for the books."""
 
     arm: Arm | LogArm | None
     role: Role
     index: int
     seed: int
+    stage: str = ""
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)

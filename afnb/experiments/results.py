@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import afnb
 from afnb.causal import sentences
@@ -69,6 +69,8 @@ class Experiment(Shown):
     wall_s: float
     budget: str
     also: tuple[int, ...] = ()
+    dollars_spent: float = 0.0
+    replays_reused: int = field(default=0, compare=False)
     n_jobs: int = field(default=1, compare=False)
 
     @property
@@ -144,6 +146,8 @@ class Experiment(Shown):
             "replays_spent": self.replays_spent,
             "live_calls_spent": self.live_calls_spent,
             "tokens_spent": self.tokens_spent,
+            "dollars_spent": self.dollars_spent,
+            "replays_reused": self.replays_reused,
             "wall_s": self.wall_s,
         }
 
@@ -193,16 +197,54 @@ class Experiment(Shown):
             ("self-check", "; ".join(check.sentence() for check in self.fidelity) or "not run"),
             ("judged by", self.oracle),
             ("rule", self.rule),
-            (
-                "cost",
-                f"{decision.replays} replays and {self.live_calls_used} live calls used; "
-                f"{self.replays_spent} and {self.live_calls_spent} spent ({self.tokens_spent} tokens, "
-                f"{self.wall_s:.1f} s, {self.budget})",
-            ),
+            ("cost", cost_text(decision.replays, self.live_calls_used, self)),
         ]
         if decision.sensitivity is not None:
             rows.append(("lost replays", sentences.sensitivity_sentence(decision.sensitivity)))
         return rows
+
+
+class Costs(Protocol):
+    """What a result says of its cost: everything that was started, needed or not."""
+
+    @property
+    def replays_spent(self) -> int:
+        """Replays started."""
+
+    @property
+    def replays_reused(self) -> int:
+        """Those of them that a ledger had already."""
+
+    @property
+    def live_calls_spent(self) -> int:
+        """Live calls made."""
+
+    @property
+    def tokens_spent(self) -> int:
+        """Tokens of these."""
+
+    @property
+    def dollars_spent(self) -> float:
+        """US dollars, where there are prices."""
+
+    @property
+    def wall_s(self) -> float:
+        """Wall time in seconds."""
+
+    @property
+    def budget(self) -> str:
+        """The limits in words."""
+
+
+def cost_text(replays_used: int, live_calls_used: int, spent: Costs) -> str:
+    """What was used of what was spent, in one line."""
+    dollars = f", ${spent.dollars_spent:.4g}" if spent.dollars_spent else ""
+    ledger = f"; {spent.replays_reused} of these replays came from the ledger" if spent.replays_reused else ""
+    return (
+        f"{replays_used} replays and {live_calls_used} live calls used; {spent.replays_spent} and "
+        f"{spent.live_calls_spent} spent ({spent.tokens_spent} tokens{dollars}, {spent.wall_s:.1f} s, "
+        f"{spent.budget}){ledger}"
+    )
 
 
 def arms_parts(experiment: Experiment) -> list[Part]:

@@ -17,6 +17,9 @@ from afnb.errors import AgentError, ParameterError
 from afnb.experiments.budget import Budget, Meter
 from afnb.experiments.replay import Gate, Job, ReplayResult, Setting
 
+Keep = Callable[[Job, ReplayResult], None]
+"""Writes a finished replay down."""
+
 
 class Runner:
     """Parallel replays of one setting under one budget.
@@ -56,16 +59,21 @@ class Runner:
         """Replays at a time, from now on."""
         return max(1, self._n_jobs()) if callable(self._n_jobs) else self._n_jobs
 
-    def run(self, jobs: Sequence[Job]) -> Iterator[ReplayResult]:
-        """Run ``jobs``, at most ``n_jobs`` at a time; yields each result as it finishes.
+    def run(self, jobs: Sequence[Job], keep: Keep | None = None) -> Iterator[tuple[Job, ReplayResult]]:
+        """Run ``jobs``, at most ``n_jobs`` at a time; yields each with its result as it finishes.
+
+        ``keep`` is called with each result before it is yielded, by the worker that has it where workers are
+        threads: what was paid for is written down at once.
 
         Raises
         ------
         AgentError
             The agent cannot be started at all (it would fail every time).
         """
+        local = LocalTask(self, keep)
         if len(jobs) == 1 and self.backend == "threading":
-            yield self._checked(self._local(jobs[0]))
+            job, result = local(jobs[0])
+            yield job, self._checked(result)
             return
         if not jobs:
             return
@@ -75,7 +83,8 @@ class Runner:
             for job in jobs:
                 if self.meter.crossed() is not None or self.stop_now.is_set():
                     return
-                yield joblib.delayed(self._task())(job)
+                task = local if self.backend == "threading" else RemoteTask(self.setting, self.meter.left())
+                yield joblib.delayed(task)(job)
 
         pool = joblib.Parallel(
             n_jobs=min(self.n_jobs, len(jobs)),
@@ -85,22 +94,18 @@ class Runner:
             return_as="generator_unordered",
         )
         failed: ReplayResult | None = None
-        for result in pool(todo()):
+        for job, result in pool(todo()):
             if self.backend != "threading":
                 self._charge_remote(result)
+                if keep is not None:
+                    keep(job, result)
             if result.cannot_start:
                 failed = failed or result
                 self.stop_now.set()
                 continue
-            yield result
+            yield job, result
         if failed is not None:
             self._checked(failed)
-
-    def _task(self) -> Any:
-        return self._local if self.backend == "threading" else RemoteTask(self.setting, self.meter.left())
-
-    def _local(self, job: Job) -> ReplayResult:
-        return self.setting.run(job, Gate(self.meter, self.stop_now), self.stop_now)
 
     def _charge_remote(self, result: ReplayResult) -> None:
         self.meter.charge_calls(result.report.live)
@@ -114,6 +119,22 @@ class Runner:
         return result
 
 
+class LocalTask:
+    """A replay in a thread of this process; what it came to is written down before anybody waits for it."""
+
+    def __init__(self, runner: Runner, keep: Keep | None) -> None:
+        self.runner = runner
+        self.keep = keep
+
+    def __call__(self, job: Job) -> tuple[Job, ReplayResult]:
+        """Run one replay."""
+        stop = self.runner.stop_now
+        result = self.runner.setting.run(job, Gate(self.runner.meter, stop), stop)
+        if self.keep is not None:
+            self.keep(job, result)
+        return job, result
+
+
 class RemoteTask:
     """A replay in another process: plain data in, plain data out, under what is left of the budget."""
 
@@ -121,10 +142,10 @@ class RemoteTask:
         self.setting = setting
         self.left = left
 
-    def __call__(self, job: Job) -> ReplayResult:
+    def __call__(self, job: Job) -> tuple[Job, ReplayResult]:
         """Run one replay."""
         stop = threading.Event()
-        return self.setting.run(job, Gate(Meter(self.left), stop), stop)
+        return job, self.setting.run(job, Gate(Meter(self.left), stop), stop)
 
 
 @contextmanager

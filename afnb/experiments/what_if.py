@@ -40,6 +40,7 @@ def what_if(
     progress: bool | None = None,
     params: AlignParams | None = None,
     matching: Matching | None = None,
+    ledger: Any = None,
     on_replay: Callable[[ReplayResult, str], None] | None = None,
 ) -> Experiment:
     """Change one or several steps of a recorded run, re-run it many times, and compare with a control arm.
@@ -84,6 +85,9 @@ def what_if(
     matching
         How re-issued requests are compared with both recordings; None for the recordings' own rules, or the
         default ones. What matched only by a rule is counted in the self-check and in every replay.
+    ledger
+        A folder in which finished replays are kept: run again after a kill, the experiment goes on where it
+        stopped. A changed recording, agent, oracle, provider or seed meets none of them.
     on_replay
         Called with each finished replay and the experiment's title.
 
@@ -139,6 +143,7 @@ def what_if(
         label="what if",
         watch=[on_replay] if on_replay is not None else [],
         matching=matching,
+        ledger=ledger,
     )
     rule = consensus or SequentialConsensus()
     try:
@@ -165,7 +170,7 @@ def one_experiment(
     if without is not None:
         title += f" against without {without}"
     if ready.failed_check is not None:
-        trial = Trial(rule.start().stop(ready.failed_check), (), 0, 0, 0, 0.0)
+        trial = Trial(rule.start().stop(ready.failed_check), ())
     else:
         control = compiled.control if without is None else compiled.without(without)
         trial = ready.lab.run(compiled.patch, control, rule, stage, title)

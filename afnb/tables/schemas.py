@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from afnb.errors import ParameterError
 from afnb.tables.declare import Column
 from afnb.tables.declare import column as _c
+from afnb.tables.locate_columns import CURVE, LEDGER, LOCATION, PLAN
 from afnb.tables.pair_columns import CARD, PAIR
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ SCHEMA_VERSION = "1"
 
 _REPLAY = (
     _c("experiment", "text!", "experiment this replay belongs to"),
-    _c("arm", "cat!", "patch, control or check (the unpatched self-check)"),
+    _c("arm", "cat!", "patch, control, probe (of a search over branch points) or check (unpatched)"),
     _c("index", "int!", "replay number within its arm"),
     _c("used", "bool!", "consumed by the consensus rule"),
     _c("recovery", "cat!", "recovered, not_recovered or inconclusive"),
@@ -86,6 +87,8 @@ _EXPERIMENT = (
     _c("replays_spent", "int!", "replays started, needed or not", volatile=True),
     _c("live_calls_spent", "int!", "live calls made, needed or not", volatile=True),
     _c("tokens_spent", "int!", "tokens of all live calls made", "tokens", volatile=True),
+    _c("dollars_spent", "float!", "cost of all live calls made", "USD", volatile=True),
+    _c("replays_reused", "int!", "replays of these that a ledger had already", volatile=True),
     _c("wall_s", "float!", "wall time", "s", volatile=True),
     _c("pair", "text", "pair of the batch it belongs to"),
 )
@@ -317,6 +320,10 @@ DECLARED: Mapping[str, tuple[Column, ...]] = MappingProxyType(
         "cards": CARD,
     }
 )
+        "locations": LOCATION,
+        "curve": CURVE,
+        "plans": PLAN,
+        "ledger": LEDGER,
 """Columns of every table, by table name."""
 
 

@@ -53,7 +53,7 @@ def waiting(latency_s: float, n_jobs: int, replays: int) -> dict[str, float]:
     made, arm = setting(latency_s)
     runner = Runner(made, Meter(Budget(live_calls=None)), n_jobs)
     start = time.perf_counter()
-    results = list(runner.run([Job(arm, "control", i, i) for i in range(replays)]))
+    results = [result for _, result in runner.run([Job(arm, "control", i, i) for i in range(replays)])]
     wall = time.perf_counter() - start
     live = sum(result.report.live for result in results)
     ideal = live * latency_s / n_jobs
