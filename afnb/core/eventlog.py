@@ -113,7 +113,7 @@ class EventLog:
         EventError, InputError
             As in `from_wire`; the message names the byte where the line starts as well.
         """
-        if _is_array(data):
+        if is_array(data):
             array = [(0, e) for e in parse_array(data, source=source)]
             return _one_run(cls, array, source, run_id, ())
         content = read_lines(data, source=source, strict=strict)
@@ -204,7 +204,7 @@ def read_lines(data: bytes, *, source: str | None = None, strict: bool = True) -
                         Warn("no_final_newline", f"line {number} is whole but has no newline at its end")
                     )
             except EventError as error:
-                if is_tail and _breaks_off(piece, error):
+                if is_tail and breaks_off(piece, error):
                     message = (
                         f"1 unfinished line at the end was left out: {len(piece)} bytes from byte {offset} "
                         f"(line {number}); it may still be being written"
@@ -219,7 +219,7 @@ def read_lines(data: bytes, *, source: str | None = None, strict: bool = True) -
     return Content(tuple(rows), tuple(warnings), len(data), not pieces[-1])
 
 
-def _breaks_off(piece: bytes, error: EventError) -> bool:
+def breaks_off(piece: bytes, error: EventError) -> bool:
     """Whether a last line is the beginning of an envelope rather than something else."""
     cut = error.message.startswith(("not JSON:", "not UTF-8"))
     return cut and piece.lstrip(_BLANK)[:1] in (b"{", b"[")
@@ -235,7 +235,7 @@ def _at_byte(error: EventError, offset: int) -> EventError:
     )
 
 
-def _is_array(data: bytes) -> bool:
+def is_array(data: bytes) -> bool:
     """Whether it is one array of envelopes, not lines (of which each may be an array of fields)."""
     head = data[:4096].lstrip(_BLANK)
     return head[:1] == b"[" and head[1:].lstrip(_BLANK)[:1] in (b"{", b"[", b"]")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from afnb.errors import InputError, ParameterError
 
@@ -48,7 +50,20 @@ def refuse_existing(path: PathLike, or_else: str = "") -> None:
 
 
 def write_new(path: PathLike, data: bytes, *, overwrite: bool = False) -> None:
-    """Write a file beside its place, flush it to the disk and give it its name in one step.
+    """Write a file whole; see `new_file`.
+
+    Raises
+    ------
+    ParameterError
+        The file exists and ``overwrite`` is False, or its folder does not exist.
+    """
+    with new_file(path, overwrite=overwrite) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def new_file(path: PathLike, *, overwrite: bool = False) -> Iterator[BinaryIO]:
+    """A file to write, beside its place; at the end it is flushed to the disk and named in one step.
 
     A crash leaves the old state or the new one, never half a file, and nobody else's file is replaced.
 
@@ -59,7 +74,7 @@ def write_new(path: PathLike, data: bytes, *, overwrite: bool = False) -> None:
     """
     name = os.fspath(path)
     if not overwrite:
-        refuse_existing(name, OVERWRITE)
+        refuse_existing(name)
     folder = os.path.dirname(os.path.abspath(name))
     if not os.path.isdir(folder):
         raise ParameterError(
@@ -68,7 +83,7 @@ def write_new(path: PathLike, data: bytes, *, overwrite: bool = False) -> None:
     beside = os.path.join(folder, f".{os.path.basename(name)}.{secrets.token_hex(6)}.part")
     try:
         with open(beside, "xb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         if overwrite:
