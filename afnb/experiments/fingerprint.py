@@ -6,18 +6,20 @@ import functools
 import hashlib
 import inspect
 import os
+import threading
 import types
+import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-MAX_SCRIPT = 16 << 20
-CONSTANTS = (str, bytes, int, float, complex, bool, type(None), type(...))
 from afnb.io.simulated import SimulatedUpstream
 from afnb.io.upstream import FunctionUpstream, RoutedUpstream, ScriptedUpstream, Upstream
 
-
+MAX_SCRIPT = 16 << 20
 MAX_FILES = 300
+CONSTANTS = (str, bytes, int, float, complex, bool, type(None), type(...))
+
 
 def hash_parts(*parts: object) -> str:
     """32 hexadecimal digits that depend on the ``repr`` of every part.
@@ -37,9 +39,9 @@ def script_hashes(argv: Iterable[object], cwd: str | os.PathLike[str] | None) ->
     in it (``MAX_FILES`` of them; no hidden folders, no virtual environments): what it may import.
     """
     base = Path(cwd) if cwd is not None else Path()
+    parts = [str(part) for part in list(argv)[1:]]
     hashes: list[tuple[str, str]] = []
     for i, part in enumerate(parts):
-    parts = [str(part) for part in list(argv)[1:]]
         try:
             path = base / part
             module = base / part.replace(".", "/") if i and parts[i - 1] == "-m" else None
@@ -55,8 +57,6 @@ def script_hashes(argv: Iterable[object], cwd: str | os.PathLike[str] | None) ->
     return hashes
 
 
-def function_name(f: Callable[..., Any]) -> str:
-    """The name to show for a function, a partial or a callable object."""
 def _python_files(folder: Path) -> list[tuple[str, str]]:
     found: list[Path] = []
     for place, folders, files in os.walk(folder):
@@ -81,13 +81,15 @@ def _content(path: Path) -> str:
     return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
 
 
+def function_name(f: Callable[..., Any]) -> str:
+    """The name to show for a function, a partial or a callable object."""
     if isinstance(f, functools.partial):
         return f"partial({function_name(f.func)})"
     return str(getattr(f, "__qualname__", None) or type(f).__qualname__)
 
 
 def function_fingerprint(f: Callable[..., Any]) -> str:
-    """Hash of a function's source, its defaults and the constants and functions it closes over.
+    """Hash of a function's source, its defaults, and the constants and functions it uses.
 
     Those are the ones that it closes over, and the globals of its own module that it names, of which
     functions are looked into in their turn. Other modules are not, nor are objects other than plain
@@ -170,6 +172,9 @@ def _globals(f: types.FunctionType) -> list[tuple[str, Any]]:
     return found
 
 
+def _names(code: types.CodeType) -> set[str]:
+    inner = [_names(c) for c in code.co_consts if isinstance(c, types.CodeType)]
+    return {*code.co_names}.union(*inner)
 
 
 def _describe(value: Any, seen: frozenset[int], inside: _Description) -> object:
@@ -207,12 +212,22 @@ def _cell(cell: types.CellType) -> Any:
         return "empty"
 
 
+_READING = threading.Lock()
+"""The source of a class is found by parsing its module, which CPython cannot do in several threads at once."""
+
+_SOURCES: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+
+
 def _source(thing: Any) -> str:
-    try:
-        return inspect.getsource(thing)
-    except (OSError, TypeError):
-        code = getattr(thing, "__code__", None)
-        return repr(_code(code)) if isinstance(code, types.CodeType) else ""
+    with _READING:
+        try:
+            known = _SOURCES.get(thing)
+            if known is None:
+                known = _SOURCES[thing] = inspect.getsource(thing)
+            return known
+        except (OSError, TypeError):
+            code = getattr(thing, "__code__", None)
+            return repr(_code(code)) if isinstance(code, types.CodeType) else ""
 
 
 def _code(code: types.CodeType) -> object:
