@@ -74,7 +74,7 @@ def new_file(path: PathLike, *, overwrite: bool = False) -> Iterator[BinaryIO]:
     """
     name = os.fspath(path)
     if not overwrite:
-        refuse_existing(name)
+        refuse_existing(name, OVERWRITE)
     folder = os.path.dirname(os.path.abspath(name))
     if not os.path.isdir(folder):
         raise ParameterError(
