@@ -12,6 +12,8 @@ import hashlib
 import types
 from typing import Any
 
+from afnb.causal.lambdas import is_lambda
+
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), type(...))
 
 
@@ -35,11 +37,13 @@ def name_of(f: Any) -> str:
 
     Examples
     --------
-    >>> name_of(len), name_of(functools.partial(len))
-    ('len', 'partial(len)')
+    >>> name_of(len), name_of(functools.partial(len)), name_of(lambda run: True)
+    ('len', 'partial(len)', 'lambda')
     """
     if isinstance(f, functools.partial):
         return f"partial({name_of(f.func)})"
+    if is_lambda(f):
+        return "lambda"
     return str(getattr(f, "__qualname__", None) or type(f).__qualname__)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from afnb.align.diff import diff, run_digest
 from afnb.align.params import AlignParams
 from afnb.causal.jsonpath import parse_path
+from afnb.causal.lambdas import is_lambda, lambda_source
 from afnb.causal.marks import digest, name_of
 from afnb.core.cassette import Cassette
 from afnb.core.eventlog import EventLog
@@ -172,7 +173,7 @@ class Outcome:
         inconclusive; ``"recovered"``, ``"not_recovered"``, ``"inconclusive"`` and a :class:`Judgement`
         are taken as they are. Raising, or returning anything else, is inconclusive with the reason.
     name
-        How to call it; the function's name if None.
+        How to call it; the function's name, or a lambda's source, if None.
 
     Examples
     --------
@@ -200,21 +201,25 @@ class Outcome:
             return _raised(error)
         if isinstance(said, Judgement):
             return said
+        called = self.name or name_of(self.predicate)
         if said is None:
-            return Judgement("inconclusive", f"{self.describe()} returned None")
+            return Judgement("inconclusive", f"{called} returned None")
         if isinstance(said, bool) or type(said).__name__ in ("bool", "bool_"):
-            return _verdict(bool(said), f"{self.describe()} is {bool(said)}")
+            return _verdict(bool(said), f"{called} is {bool(said)}")
         for word in _WORDS:
             if said == word and isinstance(said, str):
-                return Judgement(word, f"{self.describe()} said {word}")
+                return Judgement(word, f"{called} said {word}")
         return Judgement(
             "inconclusive",
-            f"{self.describe()} returned {_short(repr(said))}; it must return True, False or None",
+            f"{called} returned {_short(repr(said))}; it must return True, False or None",
         )
 
     def describe(self) -> str:
-        """What counts as recovered."""
-        return self.name or name_of(self.predicate)
+        """What counts as recovered: the name, or for a lambda without one its source where that is known."""
+        if self.name or not is_lambda(self.predicate):
+            return self.name or name_of(self.predicate)
+        source = lambda_source(self.predicate)
+        return "a function (lambda) of the run" + (f": {source}" if source else "")
 
     def fingerprint(self) -> str:
         """Hash of the predicate's code, defaults and what it closes over."""
