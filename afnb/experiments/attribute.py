@@ -130,10 +130,10 @@ def attribute(
         label="attribute",
         watch=[on_replay] if on_replay is not None else [],
         matching=matching,
+        ledger=ledger,
     )
     search_rule = looser(rule)
     search = Search(ready, found, rule, search_rule, pairs)
-        ledger=ledger,
     try:
         if not pairs:
             return resampled(search, plan, started)
@@ -269,11 +269,11 @@ def conclude(
         replays_spent=ready.lab.spending.replays,
         live_calls_spent=ready.meter.live_calls,
         tokens_spent=ready.meter.tokens,
+        dollars_spent=ready.meter.dollars,
+        replays_reused=ready.lab.spending.reused,
         wall_s=time.monotonic() - started,
         budget=ready.meter.budget.describe(),
         hashes=(
-        dollars_spent=ready.meter.dollars,
-        replays_reused=ready.lab.spending.reused,
             ("bad", recording_hash(ready.bad)),
             ("good", recording_hash(ready.good) if ready.good is not None else ""),
             ("agent", agent_marks(ready.agent)[1]),

@@ -316,14 +316,14 @@ DECLARED: Mapping[str, tuple[Column, ...]] = MappingProxyType(
         "replays": _REPLAY,
         "experiments": _EXPERIMENT,
         "attributions": _ATTRIBUTION,
-        "pairs": (*_ATTRIBUTION, *PAIR),
-        "cards": CARD,
-    }
-)
         "locations": LOCATION,
         "curve": CURVE,
         "plans": PLAN,
         "ledger": LEDGER,
+        "pairs": (*_ATTRIBUTION, *PAIR),
+        "cards": CARD,
+    }
+)
 """Columns of every table, by table name."""
 
 
