@@ -158,10 +158,18 @@ def interruptible(meter: Meter, stop_now: threading.Event) -> Iterator[None]:
         yield
         return
 
-    def interrupted(_number: int, _frame: object) -> None:
-        if meter.crossed() == "interrupted":
+    presses = 1 if meter.crossed() == "interrupted" else 0
+
+    def stop(now: bool) -> None:
+        if now:
             stop_now.set()
         meter.stop("interrupted")
+
+    def interrupted(_number: int, _frame: object) -> None:
+        nonlocal presses
+        presses += 1
+        # in a thread of its own: this one may hold the meter's lock at this very moment
+        threading.Thread(target=stop, args=(presses > 1,), name="afnb-interrupt", daemon=True).start()
 
     before = signal.signal(signal.SIGINT, interrupted)
     try:
