@@ -5,7 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from afnb.cli.options import add_agent, add_command, add_replaying, add_success, replaying_of
+from afnb.cli.options import (
+    add_agent,
+    add_command,
+    add_replaying,
+    add_success,
+    replaying_of,
+    require_upstream,
+)
 from afnb.cli.show import add_output, check_output, show
 
 VERIFIED, UNVERIFIED = 0, 1
@@ -42,6 +49,7 @@ def run(args: argparse.Namespace) -> int:
     import afnb
 
     check_output(args)
+    require_upstream(args)
     found = afnb.attribute(
         afnb.load(args.bad), afnb.load(args.against), origin=args.origin, **replaying_of(args)
     )

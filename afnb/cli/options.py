@@ -242,6 +242,21 @@ def replaying_of(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def require_upstream(args: argparse.Namespace) -> None:
+    """Refuse to begin without anybody to ask.
+
+    Raises
+    ------
+    ParameterError
+        ``--upstream`` is not given.
+    """
+    if not args.upstream:
+        raise ParameterError(
+            "--upstream is missing: requests after the changed step go live; give the origin of the provider "
+            "that answers them, such as --upstream https://api.openai.com"
+        )
+
+
 def tools_of(args: argparse.Namespace) -> list[str]:
     """Names given with ``--allow-tools``."""
     return names_in(args.allow_tools)

@@ -8,8 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from afnb.cli.options import add_agent, add_command, add_replaying, add_success, one_of, replaying_of, whole
+from afnb.cli.options import (
+    add_agent,
+    add_command,
+    add_replaying,
+    add_success,
+    one_of,
+    replaying_of,
+    require_upstream,
+    whole,
+)
 from afnb.cli.show import add_output, check_output, show
+from afnb.cli.success import FORMS
 from afnb.core.jsonvalue import loads
 from afnb.errors import InputError, ParameterError
 
@@ -56,9 +66,16 @@ def run(args: argparse.Namespace) -> int:
     import afnb
 
     check_output(args)
+    changes = list(interventions_of(args))
+    if not args.success:
+        raise ParameterError(
+            f"--success is missing: say what a recovered run looks like, by {FORMS}; "
+            "to judge by likeness to a good run: afnb attribute BAD --against GOOD"
+        )
+    require_upstream(args)
     found = afnb.what_if(
         afnb.load(args.bad),
-        list(interventions_of(args)),
+        changes,
         good=None if args.graft is None else afnb.load(args.graft),
         **replaying_of(args),
     )

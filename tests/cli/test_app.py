@@ -316,6 +316,18 @@ def test_attribute_passes_its_arguments_on(monkeypatch: pytest.MonkeyPatch, labe
     assert (call["agent"].base_url_env, call["agent"].timeout_s) == (("A_URL", "B_URL"), None)
 
 
+ASK = ["--upstream", "http://x", "--success", "regex:paid"]
+
+
+def test_attribute_says_that_nobody_answers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = verdicts(monkeypatch, "attribute", "verified")
+    assert main(["attribute", "b", "--against", "g", "--", "x"]) == 2
+    assert "--upstream is missing" in capsys.readouterr().err
+    assert seen == []
+
+
 @pytest.mark.parametrize("name", ["attribute", "what-if"])
 def test_an_out_that_cannot_be_written_stops_it_before_anything_is_spent(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -332,7 +344,7 @@ def test_an_out_that_cannot_be_written_stops_it_before_anything_is_spent(
 def test_one_job_per_core(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = verdicts(monkeypatch, "attribute", "verified")
     monkeypatch.setattr("os.cpu_count", lambda: 6)
-    assert main(["attribute", "b", "--against", "g", "--n-jobs", "-1", "--", "x"]) == 0
+    assert main(["attribute", "b", "--against", "g", "--n-jobs", "-1", *ASK, "--", "x"]) == 0
     assert seen[0]["n_jobs"] == 6
 
 
@@ -341,9 +353,9 @@ def test_what_if_makes_its_interventions(monkeypatch: pytest.MonkeyPatch, tmp_pa
     (tmp_path / "a.json").write_text('{"status": "paid"}')
     (tmp_path / "b.txt").write_text("plain words")
     value = ["--value", str(tmp_path / "a.json"), "--value", str(tmp_path / "b.txt")]
-    assert main(["what-if", "b.json", "--step", "3", "--step", "5", *value, "--", "x"]) == 0
-    assert main(["what-if", "b.json", "--step", "3", "--graft", "g.json", "--", "x"]) == 0
-    assert main(["what-if", "b.json", "--step", "3", "--resample", "--", "x"]) == 0
+    assert main(["what-if", "b.json", "--step", "3", "--step", "5", *value, *ASK, "--", "x"]) == 0
+    assert main(["what-if", "b.json", "--step", "3", "--graft", "g.json", *ASK, "--", "x"]) == 0
+    assert main(["what-if", "b.json", "--step", "3", "--resample", *ASK, "--", "x"]) == 0
     edits, graft, resample = (call["args"][1] for call in seen)
     assert edits == [afnb.Edit(3, {"status": "paid"}), afnb.Edit(5, "plain words")]
     assert (graft, resample) == ([afnb.Graft(3)], [afnb.Resample(3)])
@@ -358,6 +370,11 @@ def test_what_if_makes_its_interventions(monkeypatch: pytest.MonkeyPatch, tmp_pa
         (["--step", "3", "--step", "4", "--value", "v"], "2 --step and 1 --value are given"),
         (["--step", "3", "--value", "missing.json"], "missing.json: No such file"),
         (["--step", "3", "--value", sys.executable], "is no UTF-8"),
+        (
+            ["--step", "3", "--resample", "--upstream", "http://x"],
+            "--success is missing: say what a recovered run looks like, by regex:PATTERN, jsonpath:PATH or",
+        ),
+        (["--step", "3", "--resample", "--success", "regex:paid"], "--upstream is missing"),
     ],
 )
 def test_what_if_says_what_is_missing(
@@ -371,5 +388,5 @@ def test_what_if_says_what_is_missing(
 def test_stdin_can_hold_the_value(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = verdicts(monkeypatch, "what_if", "Unverified")
     monkeypatch.setattr("sys.stdin", SimpleNamespace(read=lambda: "[1, 2]"))
-    assert main(["what-if", "b.json", "--step", "3", "--value", "-", "--", "x"]) == 1
+    assert main(["what-if", "b.json", "--step", "3", "--value", "-", *ASK, "--", "x"]) == 1
     assert seen[0]["args"][1] == [afnb.Edit(3, [1, 2])]
