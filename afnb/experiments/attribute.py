@@ -22,7 +22,7 @@ from afnb.causal.decision import Label, Rule, Verdict
 from afnb.causal.oracles import Converges, as_oracle
 from afnb.core.matching import Matching
 from afnb.experiments.attribution import Attribution
-from afnb.experiments.budget import Budget
+from afnb.experiments.budget import Budget, Meter
 from afnb.experiments.prepare import prepare
 from afnb.experiments.recordings import (
     AnyCompiled,
@@ -47,8 +47,8 @@ def attribute(
     oracle: Any = None,
     consensus: Rule | None = None,
     origin: bool = False,
-    n_jobs: int = 4,
-    budget: Budget | None = None,
+    n_jobs: int | Callable[[], int] = 4,
+    budget: Budget | Meter | None = None,
     allow_tools: Iterable[str] = (),
     seed: int = 0,
     backend: str = "threading",
@@ -79,6 +79,8 @@ def attribute(
         Also test whether asking for the step's answer again (``Resample``) recovers the run more often than
         the recorded answer does. With it a confirmed step is called an origin, without it a repair.
     n_jobs, budget, allow_tools, seed, backend, progress, params, matching, ledger, on_replay
+        As in ``what_if``; the budget is one for the whole attribution. A ``Meter`` in its place is shared
+        with other attributions, and a function for ``n_jobs`` is asked before each round of replays.
 
     Returns
     -------
@@ -143,7 +145,7 @@ def attribute(
 
 
 def without_replays(
-    bad: Any, good: Any, found: Diff, budget: Budget, seed: int, started: float
+    bad: Any, good: Any, found: Diff, budget: Budget | Meter, seed: int, started: float
 ) -> Attribution:
     """The honest answer where nothing can be re-run: the diff, no verdict."""
     if not found.comparable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -77,8 +77,8 @@ def prepare(
     agent: Any,
     upstream: Any,
     oracle: Oracle,
-    n_jobs: int,
-    budget: Budget,
+    n_jobs: int | Callable[[], int],
+    budget: Budget | Meter,
     allow_tools: Iterable[str],
     seed: int,
     tail: Tail,
@@ -108,8 +108,8 @@ def prepare(
         recordings.append((good, good_run))
     flight = preflight_of(recordings, runner_agent, arm, allowed)
     require_allowed(flight)
-    meter = Meter(budget)
-    announce(f"budget: {budget.describe()}", progress)
+    meter = budget if isinstance(budget, Meter) else Meter(budget)
+    announce(f"budget: {meter.describe()}", progress)
     good_tape = Tape(good, matching) if isinstance(good, Cassette) else None
     setting = setting_of(bad, runner_agent, provider, oracle, good_tape, allowed, matching)
     runner = Runner(setting, meter, n_jobs, backend)
