@@ -235,7 +235,7 @@ def searched(search: Search, origin: bool, dropped: list[str], started: float) -
         kind=kind,
         reason=confirmed[-1].reason,
         origination=steps,
-        warnings=list(dict.fromkeys(warnings)),
+        warnings=warnings,
         started=started,
     )
 
@@ -266,7 +266,7 @@ def conclude(
         alpha=search.rule.error or 1.0,
         experiments_run=tuple(search.experiments),
         fidelity=ready.fidelity,
-        warnings=tuple(warnings),
+        warnings=tuple(dict.fromkeys(warnings)),
         preflight=ready.preflight,
         replays_spent=ready.lab.spending.replays,
         live_calls_spent=ready.meter.live_calls,

@@ -6,12 +6,13 @@ replay, so it must be allowed by name before anything is started.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from afnb.core.arm import Arm, LogArm
 from afnb.core.cassette import Cassette
-from afnb.core.page import Badge, Facts, Page, Shown, Table
+from afnb.core.page import Badge, Facts, Page, Shown, Table, Text
 from afnb.core.providers import is_model_request, offered_tools
 from afnb.core.run import Run
 from afnb.errors import ParameterError
@@ -42,6 +43,17 @@ class Preflight(Shown):
     changed: tuple[int, ...]
     tools: tuple[ToolNotice, ...]
     unit: str = "exchanges"
+    unknown: tuple[tuple[str, str | None], ...] = ()
+    """Names that were allowed and are no tool here, each with the nearest tool that is."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """One sentence for each allowed name that is no tool here."""
+        found = []
+        for name, nearest in self.unknown:
+            hint = f"the nearest one is {nearest!r}" if nearest else "there is none"
+            found.append(f"allow_tools names {name!r}, which is no tool of the recordings; {hint}")
+        return tuple(found)
 
     @property
     def blocked(self) -> tuple[str, ...]:
@@ -62,8 +74,9 @@ class Preflight(Shown):
         table = Table(
             ("tool", "calls recorded", "offered", "in a replay"), rows, "tools that the recording names"
         )
+        notes = tuple(Text(warning, "warn") for warning in self.warnings)
         following = (f"allow_tools={list(self.blocked)!r}",) if self.blocked else ()
-        return Page(f"Before replaying {self.recording}", tone, (facts, table), following)
+        return Page(f"Before replaying {self.recording}", tone, (*notes, facts, table), following)
 
 
 def preflight(recordings: Sequence[tuple[Cassette, Run]], arm: Arm, allow_tools: Iterable[str]) -> Preflight:
@@ -111,6 +124,7 @@ def preflight(recordings: Sequence[tuple[Cassette, Run]], arm: Arm, allow_tools:
         recorded=len(recording.exchanges),
         changed=tuple(patch.step for patch in arm.patches),
         tools=tools,
+        unknown=unknown_names(allowed, {*calls, *offered, *wrapped}),
     )
 
 
@@ -143,7 +157,20 @@ def log_preflight(
         changed=tuple(patch.step for patch in arm.patches),
         tools=tuple(tools),
         unit="calls",
+        unknown=unknown_names(allowed, {*calls, *effects}),
     )
+
+
+def unknown_names(allowed: Collection[str], tools: Collection[str]) -> tuple[tuple[str, str | None], ...]:
+    """Allowed names that are no tool, each with the tool whose name is most like it (None without tools).
+
+    Examples
+    --------
+    >>> unknown_names(["lokup", "refund"], ["lookup_order", "refund"])
+    (('lokup', 'lookup_order'),)
+    """
+    wrong = sorted(set(allowed) - set(tools))
+    return tuple((name, next(iter(get_close_matches(name, sorted(tools), 1, 0.0)), None)) for name in wrong)
 
 
 def _fate(name: str, allowed: frozenset[str], wrapped: dict[str, str]) -> str:
@@ -169,7 +196,8 @@ def require_allowed(check: Preflight) -> None:
         return
     names = ", ".join(check.blocked)
     flags = " ".join(f"--allow-tools {name}" for name in check.blocked)
+    also = "".join(f"; {warning}" for warning in check.warnings)
     raise ParameterError(
         f"replaying {check.recording} would run these tools of the agent again: {names}; if that is safe, "
-        f"allow them by name: allow_tools={list(check.blocked)!r} (command line: {flags})"
+        f"allow them by name: allow_tools={list(check.blocked)!r} (command line: {flags}){also}"
     )

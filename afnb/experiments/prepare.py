@@ -200,7 +200,7 @@ def finish(
         label=label,
         reason=reason,
         fidelity=ready.fidelity,
-        warnings=warnings_of(trial),
+        warnings=warnings_of(ready, trial),
         results=trial.results,
         agent=agent_marks(ready.agent)[0],
         agent_hash=agent_marks(ready.agent)[1],
@@ -243,9 +243,9 @@ def caught(ready: Prepared, trial: Trial) -> str | None:
     return not_independent(trial.results, used, ready.bad_run)
 
 
-def warnings_of(trial: Trial) -> tuple[str, ...]:
-    """What a reader should know of the replays: tails that are all alike."""
-    found = []
+def warnings_of(ready: Prepared, trial: Trial) -> tuple[str, ...]:
+    """What a reader should know: allowed names that are no tool, tails that are all alike."""
+    found = list(ready.preflight.warnings)
     used = {(c.arm, c.index) for c in trial.decision.consumed}
     for role, name in (("patch", "patched"), ("control", "control")):
         digests = [
