@@ -172,7 +172,7 @@ class TableBuilder:
         declared = schema("events")
         arrays = []
         for column in declared:
-            chunks = self._columns.pop(column.name)
+            chunks = self._columns.pop(column.name)  # so that each is freed once it is copied
             if column.name == "payload":
                 arrays.append(pa.chunked_array(chunks, column.type))
                 continue
@@ -189,21 +189,21 @@ class TableBuilder:
             return pa.concat_arrays(chunks) if chunks else pa.array([], pa.large_string())
         if name == "extra":
             return _sparse(dict(chunks), self.rows)
-        if name == "file":
-            runs = [np.full(rows, file, np.int32) for file, rows in chunks]
-            return pa.array(np.concatenate(runs) if runs else np.empty(0, np.int32))
         if name in _OPTIONAL:
-            values = np.concatenate([c.values for c in chunks] or [np.empty(0, np.uint64)])
-            there = np.concatenate([c.there for c in chunks] or [np.empty(0, np.bool_)])
-            array = pa.array(values, mask=~there)
+            values = _one([c.values for c in chunks], np.uint64)
+            array = pa.array(values, mask=~_one([c.there for c in chunks], np.bool_))
             return array.view(schema("events").field(name).type) if name.endswith("_ns") else array
-        if name in _CODED:
-            codes = np.concatenate(chunks or [np.empty(0, np.int32)]).astype(np.int32)
+        if name == "file":
+            chunks = [np.full(rows, file, np.int32) for file, rows in chunks]
+        if name == "file" or name in _CODED:
+            codes = _one(chunks, np.int32).astype(np.int32)
             return pa.array(codes, mask=codes < 0)
-        empty = np.empty(
-            0, np.int64 if name == "line" else np.uint32 if name == "schema_version" else np.uint64
-        )
-        return pa.array(np.concatenate(chunks or [empty]))
+        return pa.array(_one(chunks, {"line": np.int64, "schema_version": np.uint32}.get(name, np.uint64)))
+
+
+def _one(chunks: list[AnyArray], dtype: Any) -> AnyArray:
+    """Arrays one after the other; an empty one of ``dtype`` where there are none."""
+    return np.concatenate(chunks) if chunks else np.empty(0, dtype)
 
 
 def _texts(texts: Sequence[str]) -> Any:

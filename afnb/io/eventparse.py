@@ -10,6 +10,9 @@ A line takes the first of four ways that is certain to agree with ``core.wire.pa
 
 from __future__ import annotations
 
+import itertools
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +29,7 @@ from afnb.io import eventkinds as fast
 from afnb.io.eventbatch import NO_CODE, Batch, Names, Optional
 from afnb.io.eventscan import Stretch
 from afnb.tables.columns import AnyArray, Ints, arrow
-from afnb.tables.events import extra_of, facts_of, nanoseconds, payload_of
+from afnb.tables.events import extra_of, facts_of, nanoseconds
 from afnb.tables.rules import KIND_CODE, UNKNOWN_KIND
 
 BLANK = b" \t\r\n"
@@ -89,7 +92,7 @@ class _Lines:
             payload=payload,
             payload_bytes=fast.lengths(payload),
             extra={},
-            line=np.arange(stretch.first_line, stretch.first_line + rows, dtype=np.int64),
+            line=stretch.numbers,
         )
         self.exact |= self.batch.run < 0
         self.over = self._envelope_bytes(run_ids)
@@ -292,7 +295,7 @@ class _Lines:
         batch.seq[row], batch.version[row] = envelope.seq, envelope.schema_version
         batch.recorded_at[row] = envelope.recorded_at.verbatim
         batch.kind[row] = KIND_CODE[envelope.event.kind]
-        batch.payload[row] = payload_text(line, envelope)
+        batch.payload[row] = payload_text(line)
         batch.payload_bytes[row] = len(batch.payload[row])
         batch.tool[row] = batch.node[row] = batch.effect[row] = NO_CODE
         for name in _NUMBER_COLUMNS:
@@ -354,21 +357,39 @@ def members(raw: Any) -> dict[str, msgspec.Raw] | None:
     return found if over == 0 or over == text.count(b" ") - spaces else None
 
 
-def payload_text(line: bytes, envelope: ev.Envelope) -> bytes:
-    """The payload of a line that the exact reader took, character for character."""
-    try:
-        event = fast.decode_envelope(line).event.payload
-        return bytes(event)
-    except (msgspec.MsgspecError, RecursionError):
-        pass
-    try:
-        event_text = (
-            bytes(fast.decode_elements(line)[4])
-            if line.lstrip(BLANK)[:1] == b"["
-            else bytes(fast.decode_members(line)["event"])
-        )
-        if event_text[:1] == b"[":
-            return bytes(fast.decode_elements(event_text)[1])
-        return bytes(fast.decode_members(event_text)["payload"])
-    except (msgspec.MsgspecError, RecursionError, KeyError, IndexError):
-        return payload_of(envelope.event).encode("utf-8")
+def payload_text(line: bytes) -> bytes:
+    """The payload of a line that is an envelope of either form, character for character.
+
+    Examples
+    --------
+    >>> payload_text(b'["r",0,1,"t",{"kind":"k", "payload" : {"a": 1.0} }]')
+    b'{"a": 1.0}'
+    """
+    text = line.decode("utf-8")
+    event = _member(text, _skip(text, 0), "event", 4)
+    start = _member(text, event, "payload", 1)
+    return text[start : _decoder.raw_decode(text, start)[1]].encode("utf-8")
+
+
+_decoder = json.JSONDecoder()
+_SPACE = re.compile(r"[ \t\r\n]*")
+
+
+def _skip(text: str, at: int) -> int:
+    return _SPACE.match(text, at).end()  # type: ignore[union-attr]
+
+
+def _member(text: str, at: int, key: str, index: int) -> int:
+    """Where the value of a key begins in the object at ``at``, or in an array the value of that index."""
+    is_object = text[at] == "{"
+    at = _skip(text, at + 1)
+    for n in itertools.count():
+        name: str | int = n
+        if is_object:
+            name, end = _decoder.raw_decode(text, at)
+            at = _skip(text, _skip(text, end) + 1)
+        if name == (key if is_object else index):
+            return at
+        at = _skip(text, _decoder.raw_decode(text, at)[1])
+        at = _skip(text, at + 1)
+    raise AssertionError

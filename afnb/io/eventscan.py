@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,13 +38,24 @@ class Stretch:
         Number of the first line, and where it starts in the file.
     is_tail
         Whether this is the one line after the last LF, which has none.
+    numbers
+        The lines' numbers, where they do not just count up.
     """
 
-    def __init__(self, data: memoryview, first_line: int, first_byte: int, is_tail: bool = False) -> None:
+    def __init__(
+        self,
+        data: memoryview,
+        first_line: int,
+        first_byte: int,
+        is_tail: bool = False,
+        numbers: Ints | None = None,
+    ) -> None:
         self.data, self.first_line, self.first_byte, self.is_tail = data, first_line, first_byte, is_tail
         self.array: Bytes = np.frombuffer(data, np.uint8)
         ends = np.array([len(data)]) if is_tail else np.flatnonzero(self.array == _NEWLINE)
         self.starts: Ints = np.concatenate(([0], ends + 1)).astype(np.int64)
+        counted: Ints = np.arange(first_line, first_line + len(self), dtype=np.int64)
+        self.numbers = counted if numbers is None else numbers
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -114,20 +124,6 @@ class Stretch:
             levels = line.count(b"[") + line.count(b"{") - line.count(b"},{") - line.count(b"}, {")
             if levels > DEEPEST and nesting(line, DEEPEST + 1) > DEEPEST:
                 found[row] = True
-
-
-def filler(stream: Any) -> Fill:
-    """How a binary stream is read into a buffer."""
-    if hasattr(stream, "readinto"):
-        readinto: Fill = stream.readinto
-        return lambda view: readinto(view) or 0
-
-    def fill(view: memoryview) -> int:
-        data = stream.read(len(view))
-        view[: len(data)] = data
-        return len(data)
-
-    return fill
 
 
 def stretches(fill: Fill, size: int, first_byte: int = 0) -> Iterator[Stretch]:
