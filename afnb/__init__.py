@@ -41,6 +41,9 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "afnb.experiments.attribute": ("attribute",),
     "afnb.experiments.attribution": ("Attribution",),
     "afnb.experiments.budget": ("Budget",),
+    "afnb.experiments.ledger": ("Ledger",),
+    "afnb.experiments.locate": ("locate",),
+    "afnb.experiments.location": ("Location",),
     "afnb.experiments.record": ("record",),
     "afnb.experiments.replaying": ("replay",),
     "afnb.experiments.results": ("Experiment",),
@@ -92,6 +95,9 @@ if TYPE_CHECKING:
     from afnb.experiments.attribute import attribute as attribute
     from afnb.experiments.attribution import Attribution as Attribution
     from afnb.experiments.budget import Budget as Budget
+    from afnb.experiments.ledger import Ledger as Ledger
+    from afnb.experiments.locate import locate as locate
+    from afnb.experiments.location import Location as Location
     from afnb.experiments.record import record as record
     from afnb.experiments.replaying import replay as replay
     from afnb.experiments.results import Experiment as Experiment

@@ -29,6 +29,7 @@ class Fidelity:
     rules: tuple[tuple[str, int], ...] = ()
     reason: str | None = None
     converges: bool | None = None
+    recovered: bool | None = None
 
     def sentence(self) -> str:
         """One line for a card."""
@@ -47,6 +48,7 @@ def fidelity_of(
     *,
     fault: str | None = None,
     converges: bool | None = None,
+    recovered: bool | None = None,
 ) -> Fidelity:
     """Whether a replay did what its recording says.
 
@@ -60,6 +62,8 @@ def fidelity_of(
         Why the replay as a whole says nothing (a time-out), if it does not.
     converges
         Whether the oracle takes the replay for one of its own kind, where that was asked.
+    recovered
+        Whether the unchanged replay already counts as recovered.
     """
     recording = tape.cassette
     unasked = unasked_of(tape, again)
@@ -91,6 +95,7 @@ def fidelity_of(
         rules=report.rules,
         reason=reason,
         converges=converges,
+        recovered=recovered,
     )
 
 

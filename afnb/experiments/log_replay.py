@@ -122,13 +122,13 @@ class LiveCalls(Upstream):
 
         def call(input: Json, idempotency_key: str | None = None) -> Json:
             patch = self.due("tool", tool.name)
-            if patch is not None:
+            if patch is not None and not patch.ask:
                 self.done(patch)
                 return patch.value
             if self.closed or self.model is None:
                 raise self.hold("offline")
             output = tool(input, idempotency_key)
-            self.done(None)
+            self.done(patch)
             return output
 
         return Tool(call, tool.effect, tool.name)
@@ -218,6 +218,9 @@ class LogSetting:
         elif end.error is not None and not isinstance(end.error, Held | NeedsReconciliation):
             reason = f"the agent raised {type(end.error).__name__}: {end.error}"
         again = None if end.run is None or converges is None else self._judged(end.run, converges)
+        recovered = None
+        if end.run is not None and self.oracle is not None:
+            recovered = self.oracle.judge(finished(end.run)).recovery == "recovered"
         return Fidelity(
             recording=self.recording_id,
             ok=reason is None,
@@ -227,6 +230,7 @@ class LogSetting:
             same_answer=reason is None,
             reason=reason,
             converges=again,
+            recovered=recovered,
         )
 
     def _judged(self, run: AgentRun, converges: Callable[[ReplayResult], bool]) -> bool:

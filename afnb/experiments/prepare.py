@@ -200,7 +200,12 @@ def finish(
         label=label,
         reason=reason,
         fidelity=ready.fidelity,
-        warnings=warnings_of(ready, trial),
+        warnings=(
+            *already_recovered(ready),
+            *last_answer(ready, steps, verdict),
+            *warnings_of(ready, trial),
+            *uncounted(ready, trial.results),
+        ),
         results=trial.results,
         agent=agent_marks(ready.agent)[0],
         agent_hash=agent_marks(ready.agent)[1],
@@ -241,6 +246,35 @@ def caught(ready: Prepared, trial: Trial) -> str | None:
     """Why the replays are not the independent ones that every rule takes them for, or None."""
     used = {(c.arm, c.index) for c in trial.decision.consumed}
     return not_independent(trial.results, used, ready.bad_run)
+
+
+def already_recovered(ready: Prepared) -> tuple[str, ...]:
+    """A warning if the unchanged recording counts as recovered already: then no verdict means much."""
+    if not ready.fidelity or not ready.fidelity[0].recovered:
+        return ()
+    return (
+        f"{recording_id(ready.bad)} counts as recovered by the oracle as it is, unchanged; is it the "
+        "failing run, and does the oracle ask the right thing?",
+    )
+
+
+def last_answer(ready: Prepared, steps: tuple[int, ...], verdict: str) -> tuple[str, ...]:
+    """A warning if the changed step is the run's last answer: a new one may carry the result itself."""
+    last = max((i for i, step in enumerate(ready.bad_run.steps) if step.kind == "llm"), default=-1)
+    if verdict != "recovered" or last not in steps:
+        return ()
+    return (f"step {last} is the run's last answer: another one in its place may carry the result itself",)
+
+
+def uncounted(ready: Prepared, results: Iterable[ReplayResult]) -> tuple[str, ...]:
+    """A warning if a limit of tokens or dollars was kept by an estimate."""
+    budget = ready.meter.budget
+    if budget.tokens is None and budget.prices is None:
+        return ()
+    estimated = sum(use.estimated for result in results for use in result.uses)
+    if not estimated:
+        return ()
+    return (f"{estimated} live answers came with no token count; theirs was estimated from the bytes",)
 
 
 def warnings_of(ready: Prepared, trial: Trial) -> tuple[str, ...]:

@@ -247,16 +247,15 @@ def cost_text(replays_used: int, live_calls_used: int, spent: Costs) -> str:
     )
 
 
-def arms_parts(experiment: Experiment) -> list[Part]:
+def arms_parts(
+    experiment: Experiment, names: tuple[str, str] = ("patched", "control (as recorded)")
+) -> list[Part]:
     """Bars of both arms and the evidence path."""
     bars = []
-    for name, counts in (("patched", experiment.patch), ("control (as recorded)", experiment.control)):
+    for name, counts in zip(names, (experiment.patch, experiment.control), strict=True):
         low, high = counts.wilson or (None, None)
-        bars.append(
-            Bar(
-                name, counts.recovered, counts.conclusive, low, high, "good" if name == "patched" else "quiet"
-            )
-        )
+        tone: Tone = "good" if name == names[0] else "quiet"
+        bars.append(Bar(name, counts.recovered, counts.conclusive, low, high, tone))
     parts: list[Part] = [
         Bars(tuple(bars), "recovered replays of those that were used, with Wilson's 95 % interval")
     ]

@@ -209,7 +209,12 @@ def self_check(
     again = result.recording if isinstance(result.recording, Cassette) else Cassette(recording.id)
     fault = (result.detail or "the agent timed out") if result.reason == "timeout" else None
     return fidelity_of(
-        setting.tape, report, again, fault=fault, converges=None if converges is None else converges(result)
+        setting.tape,
+        report,
+        again,
+        fault=fault,
+        converges=None if converges is None else converges(result),
+        recovered=result.recovery == "recovered",
     )
 
 
