@@ -52,6 +52,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "afnb.io.record": ("Recorder",),
     "afnb.io.simulated": ("SimulatedUpstream",),
     "afnb.io.upstream": ("LiveUpstream", "ScriptedUpstream", "Upstream"),
+    "afnb.report": ("Batch", "attribute_many", "read_batch"),
 }
 _WHERE = {name: module for module, names in _MODULES.items() for name in names}
 _ROOMS = ("plot",)
@@ -108,6 +109,9 @@ if TYPE_CHECKING:
     from afnb.io.upstream import LiveUpstream as LiveUpstream
     from afnb.io.upstream import ScriptedUpstream as ScriptedUpstream
     from afnb.io.upstream import Upstream as Upstream
+    from afnb.report import Batch as Batch
+    from afnb.report import attribute_many as attribute_many
+    from afnb.report import read_batch as read_batch
 
 
 def __getattr__(name: str) -> Any:

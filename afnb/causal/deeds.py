@@ -73,6 +73,21 @@ def deed_at_fork(found: Diff) -> str | None:
     )
 
 
+def short_name(step: Step) -> str:
+    """A step in two or three words: ``refund_policy``, ``call of refund_policy``, ``answer``.
+
+    Examples
+    --------
+    >>> short_name(Step(0, "tool", "refund_policy")), short_name(Step(1, "llm", "llm"))
+    ('refund_policy', 'answer')
+    """
+    if step.kind != "llm":
+        return step.name
+    calls = _calls(step)
+    said = f"call of {_listed(calls)}" if calls else "answer"
+    return said if step.name in ("llm", "") else f"{step.name}: {said}"
+
+
 def _name(step: Step | None) -> str:
     if step is None:
         return "nothing"

@@ -62,6 +62,11 @@ def render_card(page: Page) -> str:
     )
 
 
+def render_parts(parts: tuple[Part, ...]) -> str:
+    """Parts alone, for pages that have a frame of their own and the card's style block."""
+    return _parts(parts)
+
+
 def _head(page: Page) -> str:
     title = f'<div class="afnb-title" role="heading" aria-level="3">{escape(one_line(page.title))}</div>'
     return f'<div class="afnb-head">{title}{_badge(page.badge)}</div>'

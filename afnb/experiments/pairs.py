@@ -78,6 +78,17 @@ class BatchPair:
         return {**dict(self.labels), "name": self.name, "task": self.task or ""}
 
 
+@dataclass(frozen=True, slots=True)
+class Kept(os.PathLike[str]):
+    """A recording that was handed in as a value and is kept in a file, so that workers can read it."""
+
+    path: str
+    id: str
+
+    def __fspath__(self) -> str:
+        return self.path
+
+
 def as_pairs(pairs: Any) -> tuple[BatchPair, ...]:
     """The pairs that a caller means, each with a name of its own.
 

@@ -12,7 +12,7 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -198,10 +198,16 @@ class PairMeter(Meter):
         self._own.charge(use)
         self.purse.charge(use)
 
-    def charge_calls(self, calls: int) -> None:
-        """Count calls that were made before with the pair; the batch's file has counted them already."""
-        super().charge_calls(calls)
-        self._own.charge_calls(calls)
+    def recall(self, calls: int, uses: Collection[Use]) -> None:
+        """Count with the pair what a replay cost before; the batch's file has counted it already."""
+        super().recall(calls, uses)
+        self._own.recall(calls, uses)
+
+    def stop(self, reason: str) -> None:
+        """Let nothing more start for this pair; an interrupt is meant for the whole batch."""
+        super().stop(reason)
+        if reason == INTERRUPTED:
+            self.purse.stop()
 
     def left(self) -> Budget:
         """What the batch may still spend."""

@@ -15,7 +15,7 @@ PAIR = (
     _c("labels", "json!", "the user's labels, an object of texts"),
     _c("references", "int!", "good recordings that were compared"),
     _c("fork_support", "int", "how many of them name the same fork step"),
-    _c("fork_name", "text", "name of the failing run's step at the fork"),
+    _c("fork_name", "text", "the failing run's step at the fork in short"),
     _c("fork_deed", "text", "what the failing run did at the fork in place of the good run's step"),
     _c("deed", "text", "what the deciding steps did; only with a verified repair"),
     _c("faithful", "bool", "both recordings replay unpatched as they were recorded"),
