@@ -35,6 +35,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "MissingDependency",
         "NeedsReconciliation",
         "ParameterError",
+        "ToolFailed",
+        "ToolRefused",
         "UpstreamError",
     ),
     "afnb.experiments.agents": ("Command", "Function"),
@@ -51,6 +53,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "afnb.io.load": ("load",),
     "afnb.io.record": ("Recorder",),
     "afnb.io.simulated": ("SimulatedUpstream",),
+    "afnb.io.tools": ("tool",),
     "afnb.io.upstream": ("LiveUpstream", "ScriptedUpstream", "Upstream"),
     "afnb.report": ("Batch", "attribute_many", "read_batch"),
 }
@@ -90,6 +93,8 @@ if TYPE_CHECKING:
     from afnb.errors import MissingDependency as MissingDependency
     from afnb.errors import NeedsReconciliation as NeedsReconciliation
     from afnb.errors import ParameterError as ParameterError
+    from afnb.errors import ToolFailed as ToolFailed
+    from afnb.errors import ToolRefused as ToolRefused
     from afnb.errors import UpstreamError as UpstreamError
     from afnb.experiments.agents import Command as Command
     from afnb.experiments.agents import Function as Function
@@ -106,6 +111,7 @@ if TYPE_CHECKING:
     from afnb.io.load import load as load
     from afnb.io.record import Recorder as Recorder
     from afnb.io.simulated import SimulatedUpstream as SimulatedUpstream
+    from afnb.io.tools import tool as tool
     from afnb.io.upstream import LiveUpstream as LiveUpstream
     from afnb.io.upstream import ScriptedUpstream as ScriptedUpstream
     from afnb.io.upstream import Upstream as Upstream

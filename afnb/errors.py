@@ -11,6 +11,8 @@
     ├── NeedsReconciliation (RuntimeError)  a write was asked for and never answered: a person decides
     ├── PermitError (RuntimeError)          a cursor's permit was used twice, or another was still out
     ├── WriteRefused (RuntimeError)         a tool that writes was about to run and was not allowed to
+    ├── ToolRefused (RuntimeError)          a wrapped tool may not run in this replay, or knows no run
+    ├── ToolFailed (RuntimeError)           a wrapped tool failed when it was recorded, as is not known here
     ├── AgentError (RuntimeError)           the agent cannot be started at all
     ├── UpstreamError (ConnectionError)     the provider cannot be reached
     └── MissingDependency (ImportError)     an optional package is missing: the pip line that adds it
@@ -186,6 +188,14 @@ class WriteRefused(AfnbError, RuntimeError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.tool, self.seq)
+
+
+class ToolRefused(AfnbError, RuntimeError):
+    """A wrapped tool was called in a replay that cannot answer it from the recording and must not run it."""
+
+
+class ToolFailed(AfnbError, RuntimeError):
+    """The recorded failure of a wrapped tool, where the class that was raised is not known here."""
 
 
 class AgentError(AfnbError, RuntimeError):

@@ -154,7 +154,8 @@ def _patch_parts(patch: Patch) -> list[object]:
     if isinstance(patch, AskAgain):
         return [*where, patch.branch, patch.ordinal, patch.model]
     value = None if patch.value is MISSING else dumps(patch.value)
-    return [*where, patch.call_id, patch.call_index, patch.tool, patch.as_recorded, value]
+    source = [] if patch.tool_exchange is None else [patch.tool_exchange]
+    return [*where, patch.call_id, patch.call_index, patch.tool, patch.as_recorded, value, *source]
 
 
 def _arm(name: str, patches: tuple[Patch, ...], tail: Tail) -> Arm:
@@ -282,13 +283,19 @@ def _tool_pair(item: Intervention, step: Step, source: _Source, donor: _Donor | 
         )
     k = item.step
     assert k is not None
-    if "call_exchange" not in step.attrs:
+    number = step.attrs.get("tool_exchange")
+    if "call_exchange" in step.attrs:
+        exchange, call_index = (
+            source.exchange(item, step.attrs["call_exchange"]).idx,
+            step.attrs["call_index"],
+        )
+    elif number is not None:  # the agent's own code called it, and a wrapped tool said so
+        exchange, call_index = source.cassette.tool_exchanges[number].after_exchange, -1
+    else:
         raise ParameterError(
             f"{called(item)}: no recorded model answer called the tool {step.name!r} of step {k}, so its "
             "result cannot be found in a request"
         )
-    exchange = source.exchange(item, step.attrs["call_exchange"])
-    call_index = int(step.attrs["call_index"])
     if isinstance(item, Edit):
         value = edited_result(item, step)
     else:
@@ -298,7 +305,7 @@ def _tool_pair(item: Intervention, step: Step, source: _Source, donor: _Donor | 
             raise ParameterError(
                 f"{called(item)}: the good run recorded no result for its tool {step.name!r}"
             )
-    kept = ResultPatch(k, exchange.idx, step.call_id, call_index, step.name, step.outputs, as_recorded=True)
+    kept = ResultPatch(k, exchange, step.call_id, call_index, step.name, step.outputs, True, number)
     return replace(kept, value=value, as_recorded=False), kept
 
 

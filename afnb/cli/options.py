@@ -84,13 +84,7 @@ def add_replaying(parser: argparse.ArgumentParser) -> None:
         default=40,
         help="replays of one experiment at most (default 40)",
     )
-    group.add_argument(
-        "--allow-tools",
-        metavar="NAMES",
-        action="append",
-        default=[],
-        help="tools that may really run again in replays, separated by commas (repeatable)",
-    )
+    add_allow_tools(group)
     add_matching(parser)
     budget = parser.add_argument_group("budget")
     budget.add_argument(
@@ -110,6 +104,17 @@ def add_replaying(parser: argparse.ArgumentParser) -> None:
         type=price,
         default=[],
         help="dollars per million input and output tokens (repeatable)",
+    )
+
+
+def add_allow_tools(parser: Any) -> None:
+    """Which tools may really run."""
+    parser.add_argument(
+        "--allow-tools",
+        metavar="NAMES",
+        action="append",
+        default=[],
+        help="tools that may really run again in replays, separated by commas (repeatable)",
     )
 
 

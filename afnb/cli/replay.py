@@ -6,7 +6,16 @@ import argparse
 import sys
 from typing import Any
 
-from afnb.cli.options import add_agent, add_command, add_matching, agent_of, matching_of, whole
+from afnb.cli.options import (
+    add_agent,
+    add_allow_tools,
+    add_command,
+    add_matching,
+    agent_of,
+    matching_of,
+    tools_of,
+    whole,
+)
 from afnb.cli.record import pass_on, reads
 from afnb.cli.show import add_output, show
 from afnb.errors import ParameterError
@@ -62,6 +71,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--seed", metavar="N", type=whole, default=0, help="AFNB_SEED of the agent (default 0)"
     )
+    add_allow_tools(parser)
     add_matching(parser)
     add_agent(parser)
     add_output(parser)
@@ -89,6 +99,7 @@ def run(args: argparse.Namespace) -> int:
         serve_through=args.serve_through,
         repeat=args.repeat,
         pace=args.pace,
+        allow_tools=tools_of(args),
     )
     if not args.check:
         pass_on(found.agent, aside=args.json)

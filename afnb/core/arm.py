@@ -46,6 +46,8 @@ class ResultPatch:
 
     ``exchange`` is where the call was made, ``call_id`` and ``call_index`` (position among that
     answer's calls) say which; ``as_recorded`` forwards the result unchanged (a control arm).
+    ``tool_exchange`` is the recording's number of the call where a wrapped tool was recorded making it: its
+    result is then replaced at its source. For a call that no answer made, ``call_index`` is -1.
     """
 
     step: int
@@ -55,6 +57,7 @@ class ResultPatch:
     tool: str
     value: Any
     as_recorded: bool = False
+    tool_exchange: int | None = None
 
 
 Patch = AnswerPatch | AskAgain | ResultPatch

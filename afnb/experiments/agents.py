@@ -24,6 +24,7 @@ from afnb.io.environment import BaseUrls, agent_environment, base_url_paths
 from afnb.io.process import ProcessResult, resolve_argv, run_command, scratch
 from afnb.io.serve import Session
 from afnb.io.server import LoopbackServer
+from afnb.io.tools import attached
 from afnb.io.upstream import RoutedUpstream, Upstream
 
 AgentStatus = Literal["finished", "timeout", "cannot_start", "crashed", "stopped"]
@@ -223,6 +224,7 @@ class Function:
         with ExitStack() as stack:
             ctx = AgentContext(session, upstream, seed=seed, workdir=Path(workdir))
             stack.callback(ctx.close)
+            stack.enter_context(attached(session.tools))
             done = call_with_limit(self.f, ctx, timeout_s=self.timeout_s, stop=stop, give_up=session.close)
         if done.error is not None:
             return AgentResult(done.status, error=done.error, traceback=done.traceback, wall_s=done.wall_s)

@@ -83,6 +83,8 @@ def fidelity_of(
             f"the agent asked for {len(recording) - len(unasked)} of {len(recording)} recorded exchanges "
             f"(not for {numbers}{more})"
         )
+    elif reason is None and report.tools_refused:
+        reason = report.tools_refused[0]
     elif reason is None and not same:
         reason = "the agent's answer is not the recorded one"
     return Fidelity(

@@ -15,6 +15,7 @@ from afnb.core.cassette import Cassette
 from afnb.core.page import Badge, Facts, Page, Shown, Table, Text
 from afnb.core.providers import is_model_request, offered_tools
 from afnb.core.run import Run
+from afnb.core.tooltape import wrapped_tools
 from afnb.errors import ParameterError
 
 
@@ -108,8 +109,7 @@ def preflight(recordings: Sequence[tuple[Cassette, Run]], arm: Arm, allow_tools:
         for step in run.steps:
             if step.kind == "tool":
                 calls[step.name] = calls.get(step.name, 0) + 1
-        for tool in cassette.tool_exchanges:
-            wrapped[tool.name] = tool.effect
+        wrapped.update(wrapped_tools(cassette))
         for exchange in cassette.exchanges:
             if is_model_request(exchange.request):
                 offered.update(offered_tools(exchange.request))
@@ -174,14 +174,12 @@ def unknown_names(allowed: Collection[str], tools: Collection[str]) -> tuple[tup
 
 
 def _fate(name: str, allowed: frozenset[str], wrapped: dict[str, str]) -> str:
-    if name in allowed:
-        return "runs again, allowed"
     effect = wrapped.get(name)
-    if effect == "write":
-        return "served up to the branch point, refused after it"
-    if effect is not None:
-        return f"served up to the branch point, runs after it ({effect})"
-    return "would run again, not allowed"
+    if effect is None:
+        return "runs again, allowed" if name in allowed else "would run again, not allowed"
+    if effect == "write" and name not in allowed:
+        return "served up to the branch point, refused after it (write; or its stand-in)"
+    return f"served up to the branch point, runs after it ({effect})"
 
 
 def require_allowed(check: Preflight) -> None:

@@ -209,7 +209,8 @@ def setting_of(
         return LogSetting(recording, agent, upstream, oracle, frozenset(allow_tools))
     assert not isinstance(agent, LoggedAgent)
     incomplete = sum(1 for exchange in recording.exchanges if exchange.response.incomplete)
-    return TapeSetting(recording, Tape(recording, matching), agent, upstream, oracle, good_tape, incomplete)
+    tape, allowed = Tape(recording, matching), frozenset(allow_tools)
+    return TapeSetting(recording, tape, agent, upstream, oracle, good_tape, incomplete, allowed)
 
 
 def preflight_of(

@@ -100,6 +100,8 @@ class ReplayResult:
             "live": report.live,
             "missed": report.missed,
             "normalised": max((count for _, count in report.rules), default=0),
+            "tools_served": report.tools_served,
+            "tools_live": report.tools_live,
             "beyond_recording": report.beyond_recording,
             "live_before_branch": report.live_before_branch,
             "patched_steps": list(report.patches_applied),

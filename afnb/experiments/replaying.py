@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,6 +99,9 @@ class Replay(Shown):
             "live": report.live,
             "missed": report.missed,
             "refused": dict(report.refused),
+            "tools_served": report.tools_served,
+            "tools_live": report.tools_live,
+            "tools_refused": list(report.tools_refused),
             "beyond_recording": report.beyond_recording,
             "out_of_order": report.out_of_order,
             "rules": dict(report.rules),
@@ -123,6 +127,9 @@ class Replay(Shown):
             ("answer", "as recorded" if self.same_answer else "differs from the recorded one"),
             ("agent", self.agent.status + (f": {self.agent.error}" if self.agent.error else "")),
         ]
+        if self.recording.tool_exchanges or report.tools_refused:
+            told = f"{report.tools_served} calls served, {report.tools_live} run"
+            facts.insert(3, ("tools", f"{told}, {len(report.tools_refused)} refused"))
         if report.beyond_recording:
             facts.insert(2, ("asked more often than recorded", str(report.beyond_recording)))
         if report.out_of_order:
@@ -175,6 +182,7 @@ def replay(
     serve_through: int | None = None,
     repeat: Repeat = "in_order",
     pace: float | str = "at once",
+    allow_tools: Iterable[str] = (),
 ) -> Replay:
     """Run ``agent`` once against ``recording``; requests that are not on it go to ``upstream``, if given.
 
@@ -198,6 +206,9 @@ def replay(
         ``first`` (always the first) or ``error`` (a miss).
     pace
         ``"at once"``, ``"as recorded"`` or a factor on the recorded times.
+    allow_tools
+        Names of wrapped tools (``afnb.tool``) that may really run again although they write, where the
+        recording does not answer them.
 
     Returns
     -------
@@ -226,7 +237,8 @@ def replay(
     provider = None if upstream is None else as_upstream(upstream).for_replay(seed, "replay", 0)
     tape = Tape(cassette, matching, repeat)
     arm = _arm(cassette, serve_through, provider is not None)
-    session = Session(tape, arm, id=f"{cassette.id}/replay", live=provider is not None, pace=pace)
+    name, live = f"{cassette.id}/replay", provider is not None
+    session = Session(tape, arm, id=name, live=live, pace=pace, allow_tools=allow_tools)
     workdir = Path(tempfile.mkdtemp(prefix="afnb-replay-"))
     try:
         outcome = runner.run(session, provider, seed=seed, workdir=workdir)

@@ -45,6 +45,7 @@ class TapeSetting:
     oracle: Oracle | None
     good_tape: Tape | None = None
     incomplete_recorded: int = 0
+    allow_tools: frozenset[str] = frozenset()
 
     @property
     def recording_id(self) -> str:
@@ -79,7 +80,14 @@ def run_replay(
     live = job.arm is not None and setting.upstream is not None
     gate = gate or Gate()
     session = Session(
-        setting.tape, job.arm, setting.good_tape, id=name, live=live, gate=gate, spent=gate.spent
+        setting.tape,
+        job.arm,
+        setting.good_tape,
+        id=name,
+        live=live,
+        gate=gate,
+        spent=gate.spent,
+        allow_tools=setting.allow_tools,
     )
     upstream = setting.upstream
     if upstream is not None:
@@ -146,6 +154,8 @@ def find_fault(
         return "cannot_start", outcome.error
     if report.prefix_diverged is not None:
         return "prefix_diverged", report.prefix_diverged.reason
+    if report.tools_refused:
+        return "write_refused", report.tools_refused[0]
     for key, _count in report.refused:
         if key.startswith("gate: "):
             word, _, rest = key.removeprefix("gate: ").partition(": ")

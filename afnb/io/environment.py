@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from afnb.errors import ParameterError
+from afnb.io.tools import SESSION_VARIABLE
 
 KNOWN_BASE_URLS: Mapping[str, str] = {
     "ANTHROPIC_API_BASE": "",
@@ -93,7 +94,8 @@ def agent_environment(
         Where it starts from (usually ``os.environ``). A known base URL that is set to nothing is taken
         for not set, since SDKs make an unusable address of it.
     base_url
-        The loopback server's address; each of ``names`` gets it, with the path its SDK expects.
+        The loopback server's address; each of ``names`` gets it, with the path its SDK expects, and wrapped
+        tools find it in ``AFNB_SESSION``.
     names, several
         See ``base_url_paths``.
     seed, workdir, tmpdir
@@ -118,6 +120,7 @@ def agent_environment(
     if base_url is not None:
         for name, path in base_url_paths(names, several=several).items():
             env[name] = base_url.rstrip("/") + path
+        env[SESSION_VARIABLE] = base_url.rstrip("/")
         value = _with_loopback(env.get("NO_PROXY"), env.get("no_proxy"))
         env["NO_PROXY"] = env["no_proxy"] = value
     return env

@@ -20,6 +20,8 @@ from afnb.io.relay import Relay, delays, named, pieces, readable
 from afnb.io.reply import Upstream
 from afnb.io.serve import Forward, Serve, Session
 from afnb.io.serve_answers import error_answer
+from afnb.io.serve_tools import told
+from afnb.io.tools import CONTROL
 from afnb.io.upstream import RoutedUpstream
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -56,6 +58,8 @@ class Handler(BaseHTTPRequestHandler):
         except BadRequest as error:
             self.close_connection = True
             return self._whole(error_answer(400, "afnb_bad_request", str(error)))
+        if path.startswith(CONTROL):
+            return self._whole(told(self._session.tools, path.removeprefix(CONTROL), body))
         headers: Headers = tuple((k.lower(), v) for k, v in self.headers.items())
         asked = readable(Request(self.command, path, headers, body))
         if "websocket" in (self.headers.get("upgrade") or "").lower():
@@ -99,6 +103,8 @@ class Handler(BaseHTTPRequestHandler):
         if not hmac.compare_digest(token.encode("latin-1", "replace"), expected.encode()):
             return None
         path = slash + rest if slash else "/" + mark + query
+        if path.startswith(CONTROL):
+            return None, path
         name, path = named(path, self._upstream)
         if (
             name is not None

@@ -181,6 +181,12 @@ class Journal:
             self._tools.append(tool)
         return tool
 
+    def note(self, name: str, value: Json) -> None:
+        """Write a further field of the recording (``Cassette.attrs``); the last value of a name counts."""
+        with self._lock:
+            self._line({"attrs": {name: value}})
+            self._head = replace(self._head, attrs={**self._head.attrs, name: value})
+
     def cassette(self) -> Cassette:
         """The recording so far."""
         with self._lock:
@@ -267,6 +273,8 @@ def read_journal(data: bytes, path: str | None = None) -> Cassette:
                 head = value
             elif "exchange" in value:
                 exchanges.append(exchange_from_json(value["exchange"], len(exchanges)))
+            elif isinstance(value.get("attrs"), dict):
+                head = {**head, "attrs": {**_attrs(head), **value["attrs"]}}
             elif "tool_exchange" in value:
                 tools.append(tool_from_json(value["tool_exchange"], len(tools)))
             else:
@@ -274,6 +282,11 @@ def read_journal(data: bytes, path: str | None = None) -> Cassette:
         except InputError as error:
             raise InputError(error.message, path=path, line=number) from None
     return _assembled(head, exchanges, tools, warnings, path)
+
+
+def _attrs(head: dict[str, Any]) -> dict[str, Any]:
+    found = head.get("attrs")
+    return found if isinstance(found, dict) else {}
 
 
 def _is_whole(line: bytes) -> bool:
@@ -290,7 +303,7 @@ def _assembled(
     warnings: list[Warn],
     path: str | None,
 ) -> Cassette:
-    task, outcome, attrs = head.get("task"), head.get("outcome"), head.get("attrs")
+    task, outcome = head.get("task"), head.get("outcome")
     if head.get("cassette_version") != VERSION or not isinstance(head.get("id"), str):
         raise InputError(f"found another version, this afnb reads {VERSION!r} only", path=path, line=1)
     known: dict[str, OutcomeLabel] = {"pass": "pass", "fail": "fail", "unknown": "unknown"}
@@ -301,7 +314,7 @@ def _assembled(
         task if isinstance(task, str) else None,
         known.get(outcome) if isinstance(outcome, str) else None,
         VERSION,
-        attrs if isinstance(attrs, dict) else {},
+        _attrs(head),
         tuple(warnings),
         path,
     )

@@ -9,16 +9,18 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
+from contextlib import ExitStack
 from types import ModuleType, TracebackType
 from typing import Any, Self
 
-from afnb.core.cassette import Cassette, Exchange
+from afnb.core.cassette import Cassette, Exchange, ToolExchange
 from afnb.errors import ParameterError
 from afnb.io.journal import Journal
 from afnb.io.redact import Redaction
 from afnb.io.serve import Session
 from afnb.io.serve_report import SessionReport
 from afnb.io.server import LoopbackServer
+from afnb.io.tools import attached
 from afnb.io.transport import async_client, async_transport, client, transport
 from afnb.io.upstream import Upstream, as_upstream
 
@@ -106,6 +108,7 @@ class Recorder:
         self._session: Session | None = None
         self._cassette: Cassette | None = None
         self._clients: list[Any] = []
+        self._attached = ExitStack()
         self._lock = threading.Lock()
 
     @property
@@ -157,7 +160,8 @@ class Recorder:
     @property
     def written(self) -> bool:
         """Whether the cassette is on disk: not before the end, and not if nothing was recorded."""
-        return self._cassette is not None and len(self._cassette) > 0
+        kept = self._cassette
+        return kept is not None and bool(kept.exchanges or kept.tool_exchanges)
 
     def report(self) -> SessionReport:
         """Counts so far."""
@@ -186,6 +190,7 @@ class Recorder:
             )
         if report.in_flight:
             said.append(f"{report.in_flight} requests were still waiting at the end and are not recorded")
+        said += [f"a result is not recorded: {sentence}" for sentence in report.tools_unrecorded]
         said += [f"{count} requests were refused: {reason}" for reason, count in report.refused]
         return tuple(said)
 
@@ -193,13 +198,21 @@ class Recorder:
         """Open the journal; ``with`` does this."""
         if self._session is None:
             self._journal = Journal(self.path, **self._options)
-            self._session = Session(id=self._journal.cassette().id, sink=self._keep)
+            made = Session(
+                id=self._journal.cassette().id,
+                sink=self._keep,
+                tool_sink=self._keep_tool,
+                wrapped_sink=self._keep_wrapped,
+            )
+            self._session = made
+            self._attached.enter_context(attached(made.tools))
         return self
 
     def close(self) -> Cassette:
         """End the recording and write the cassette. Nothing is written if nothing was recorded."""
         if self._cassette is not None:
             return self._cassette
+        self._attached.close()
         self.session.close()
         if self._server is not None:
             self._server.close()
@@ -208,7 +221,8 @@ class Recorder:
         journal = self._journal
         assert journal is not None
         with self._lock:
-            if len(journal.cassette()):
+            so_far = journal.cassette()
+            if len(so_far) or so_far.tool_exchanges:
                 self._cassette = journal.close()
             else:
                 self._cassette = journal.cassette()
@@ -220,6 +234,16 @@ class Recorder:
         with self._lock:
             if self._cassette is None and self._journal is not None:
                 self._journal.append(exchange)
+
+    def _keep_tool(self, tool: ToolExchange) -> None:
+        with self._lock:
+            if self._cassette is None and self._journal is not None:
+                self._journal.append_tool(tool)
+
+    def _keep_wrapped(self, tools: dict[str, str]) -> None:
+        with self._lock:
+            if self._cassette is None and self._journal is not None:
+                self._journal.note("tools", tools)
 
     def __enter__(self) -> Self:
         return self.start()

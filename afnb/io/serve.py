@@ -14,12 +14,12 @@ an answer, ask the provider, or refuse. What the provider said is handed in agai
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from afnb.core import providers
 from afnb.core.arm import AnswerPatch, Arm, AskAgain
-from afnb.core.cassette import Cassette, Exchange, Request, Response
+from afnb.core.cassette import Cassette, Exchange, Request, Response, ToolExchange
 from afnb.core.providers import Answer
 from afnb.core.tape import Hit, Miss, Tape
 from afnb.errors import ParameterError
@@ -28,6 +28,7 @@ from afnb.io.serve_course import Course, check_arm
 from afnb.io.serve_facts import facts_of, is_incomplete, said_all
 from afnb.io.serve_report import Missed, Mode, SessionReport
 from afnb.io.serve_tally import Recording, Tally, explain, now
+from afnb.io.serve_tools import ToolDesk
 from afnb.io.serve_turn import Choice, Flight, Forward, Gate, Live, Refuse, Serve, Source, Turn
 
 __all__ = ["Forward", "Gate", "Missed", "Refuse", "Serve", "Session", "SessionReport", "Source", "Turn"]
@@ -60,6 +61,10 @@ class Session:
         ``"as recorded"`` or a factor on the recorded times.
     sink
         Called with each exchange as it completes, in order, fit for disk: a recorder's journal.
+    tool_sink, wrapped_sink
+        The same for each call of a wrapped tool, and for what tools are wrapped at all.
+    allow_tools
+        Names of wrapped tools that may really run again although they write.
     spent
         Told of each answer that a model gave live, as it completes: what was asked, and the answer (None
         where it cannot be read).
@@ -82,6 +87,9 @@ class Session:
         keep_delays: bool = False,
         pace: float | str = "at once",
         sink: Callable[[Exchange], None] | None = None,
+        tool_sink: Callable[[ToolExchange], None] | None = None,
+        wrapped_sink: Callable[[dict[str, str]], None] | None = None,
+        allow_tools: Iterable[str] = (),
         spent: Callable[[Request, Answer | None], None] | None = None,
     ) -> None:
         check_arm(tape, arm, good)
@@ -104,6 +112,20 @@ class Session:
         self._tokens = 0
         self._diverged: Missed | None = None
         self._closed = False
+        self.tools = ToolDesk(
+            self._lock,
+            None if self._facts is None else self._facts.tools,
+            self._course,
+            self._tally,
+            self._recording,
+            self._flights,
+            good=None if self._good_facts is None else self._good_facts.tools,
+            allowed=allow_tools,
+            live=live,
+            sink=tool_sink,
+            wrapped_sink=wrapped_sink,
+        )
+        """The wrapped tools of this run."""
         self.address: str | None = None
         """Path under which a loopback server of this session answers: no part of what the agent asks."""
 
@@ -165,7 +187,8 @@ class Session:
             self._tally.heard(flight.branch, response, answer, of_model=of_model, abandoned=abandoned)
             changed = forward.request if forward.request != forward.asked else None
             times = (forward.started, now())
-            self._recording.add(forward.asked, response, "live", times, forward.upstream, changed)
+            idx = self._recording.add(forward.asked, response, "live", times, forward.upstream, changed)
+            self.tools.landed(forward.token, idx, answer)
 
     def fail(self, forward: Forward, error: BaseException | str, *, abandoned: bool = False) -> Response:
         """Say that the provider gave no answer; returns what to hand to the agent. Nothing is recorded.
@@ -176,6 +199,7 @@ class Session:
         text = str(error) or type(error).__name__
         with self._lock:
             flight = self._end(forward)
+            self.tools.landed(forward.token, None, None)
             if flight.counted and flight.branch is not None and self._course is not None:
                 self._course.retreat(flight.branch)
             if abandoned:
@@ -196,6 +220,7 @@ class Session:
         """End the run: later requests are refused and counted as ``late``. Calls in flight may still end."""
         with self._lock:
             self._closed = True
+            self.tools.close()
 
     def report(self) -> SessionReport:
         """All counts so far."""
@@ -220,12 +245,17 @@ class Session:
                 first_miss=tally.misses[0] if tally.misses else None,
                 misses=tuple(tally.misses),
                 out_of_order=0 if self._play is None else self._play.out_of_order,
-                prefix_diverged=self._diverged,
+                prefix_diverged=self._diverged or self.tools.diverged,
                 tokens=tally.tokens,
                 tokens_live=tally.tokens_live,
                 upstream_errors=tuple(tally.upstream_errors),
                 live_error_statuses=tuple(tally.live_error_statuses),
                 unanswered=tuple(tally.unanswered.values()),
+                tools_served=tally.tools_served,
+                tools_live=tally.tools_live,
+                tools_stubbed=tally.tools_stubbed,
+                tools_refused=tuple(tally.tools_refused),
+                tools_unrecorded=tuple(tally.tools_unrecorded),
                 incomplete=tally.incomplete,
                 incomplete_live=tally.incomplete_live,
                 abandoned=tally.abandoned,
@@ -241,7 +271,9 @@ class Session:
         here as well.
         """
         with self._lock:
-            return self._recording.cassette(self.id)
+            made = self._recording.cassette(self.id)
+            attrs = {**made.attrs, "tools": self.tools.wrapped} if self.tools.wrapped else made.attrs
+            return replace(made, tool_exchanges=self.tools.recorded(), attrs=attrs)
 
     def _choose(self, request: Request, number: int, upstream: str | None) -> Choice:
         live = Live(request, request, None, upstream)
@@ -256,8 +288,9 @@ class Session:
 
     def _choose_on_course(self, course: Course, asked: Live, number: int) -> Choice:
         assert self._play is not None
-        if self._diverged is not None:
-            return self._refuse("prefix_diverged", self._diverged.reason, self._diverged)
+        left = self._diverged or self.tools.diverged
+        if left is not None:
+            return self._refuse("prefix_diverged", left.reason, left)
         branch = course.branch_of(asked.asked, self._play)
         seen, held = course.rewrite(asked.asked, branch)
         live = replace(asked, send=seen, marks=held, branch=branch)

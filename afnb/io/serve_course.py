@@ -11,6 +11,7 @@ from collections import Counter
 from afnb.core import providers
 from afnb.core.arm import AnswerPatch, Arm, AskAgain, Patch, ResultPatch
 from afnb.core.cassette import Request, Response
+from afnb.core.jsonvalue import MISSING, JsonOrMissing
 from afnb.core.linkage import Carried, Waiting
 from afnb.core.tape import Play, Tape
 from afnb.errors import ParameterError
@@ -43,6 +44,33 @@ class Course:
         self._made: dict[tuple[str, int], list[Waiting]] = {}
         self._same_id: dict[str, list[Waiting]] = {}
         self._known_as: dict[str, str] = {}
+        self._at_source: list[Patch] = []
+
+    @property
+    def tools_through(self) -> int:
+        """The last exchange whose calls of wrapped tools the tape answers.
+
+        The calls that the last intervened answer makes come after the branch point; calls beside an
+        intervened result belong to an answer as it was recorded.
+        """
+        if not self.patches:
+            return self.arm.serve_through - 1
+        last = self.patches[-1]
+        return last.exchange if isinstance(last, ResultPatch) else last.exchange - 1
+
+    def call_made(self, patch: ResultPatch) -> tuple[JsonOrMissing, bool]:
+        """Arguments of the call that an intervention is on, once its answer has come, and whether that answer
+        calls the tool only once.
+        """
+        call = self._call_of(patch)
+        if call is None:
+            return MISSING, False
+        made = self._made[call.branch, call.exchange]
+        return call.call.arguments, sum(one.call.name == patch.tool for one in made) == 1
+
+    def replaced_at_source(self, patch: ResultPatch) -> None:
+        """Note that the tool itself gave the intervened result, so that requests carry it already."""
+        self._at_source.append(patch)
 
     @property
     def started(self) -> bool:
@@ -141,7 +169,12 @@ class Course:
         Which result is meant is told as ``afnb.core.linkage`` tells it: an id may stand for calls of several
         conversations, or for several calls of one.
         """
-        wanted = [(patch, call) for patch in self._results if (call := self._call_of(patch)) is not None]
+        wanted = [
+            (patch, call)
+            for patch in self._results
+            if all(patch is not done for done in self._at_source)
+            and (call := self._call_of(patch)) is not None
+        ]
         if branch is None or not wanted:
             return request, ()
         held: list[Patch] = []
@@ -191,7 +224,7 @@ class Course:
         """The call whose result an intervention replaces, once the answer that makes it has come."""
         position = self.facts.positions.get(patch.exchange)
         made = [] if position is None else self._made.get(position, [])
-        if patch.call_index >= len(made):
+        if not 0 <= patch.call_index < len(made):
             return None
         call = made[patch.call_index]
         return call if call.call.name == patch.tool and call.call.id else None
@@ -214,6 +247,8 @@ def check_arm(tape: Tape | None, arm: Arm | None, good: Tape | None) -> None:
         raise ParameterError(f"arm {arm.name!r} answers its tail from the good run; give good=")
     size = len(tape.cassette)
     for patch in arm.patches:
+        if isinstance(patch, ResultPatch) and patch.tool_exchange is not None and patch.call_index < 0:
+            continue
         if not 0 <= patch.exchange < size:
             raise ParameterError(
                 f"arm {arm.name!r} intervenes at exchange {patch.exchange}, of a recording of {size}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from afnb.core import providers
 from afnb.core.cassette import Exchange, Request, Response
 from afnb.core.steps import is_pending, model_positions
+from afnb.core.tooltape import ToolTape
 
 if TYPE_CHECKING:
     from afnb.core.providers import Answer
@@ -66,6 +67,7 @@ class TapeFacts:
             if position is not None:
                 self._branches[key] = position[0]
         self._answers: dict[int, Answer | None] = {}
+        self.tools = ToolTape(tape.cassette, tape.matching, tape.repeat)
 
     def recorded_branch(self, request: Request) -> str | None:
         """The branch of a request that is on the tape byte for byte."""

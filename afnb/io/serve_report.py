@@ -115,6 +115,13 @@ class SessionReport:
         HTTP error statuses of live answers, in order.
     unanswered
         One sentence for each conversation whose last live request the provider gave no answer of a model.
+    tools_served, tools_live, tools_stubbed
+        Calls of wrapped tools: answered from the recording or by an intervention, really run, and answered
+        by a stand-in.
+    tools_refused
+        One sentence for each call that was not let run.
+    tools_unrecorded
+        One sentence for each result that is no JSON value and so is not recorded.
     incomplete, incomplete_live
         Answers whose stream stopped before its end; live ones alone.
     abandoned
@@ -148,6 +155,11 @@ class SessionReport:
     upstream_errors: tuple[str, ...] = ()
     live_error_statuses: tuple[int, ...] = ()
     unanswered: tuple[str, ...] = ()
+    tools_served: int = 0
+    tools_live: int = 0
+    tools_stubbed: int = 0
+    tools_refused: tuple[str, ...] = ()
+    tools_unrecorded: tuple[str, ...] = ()
     incomplete: int = 0
     incomplete_live: int = 0
     abandoned: int = 0

@@ -43,6 +43,11 @@ class Tally:
     upstream_errors: list[str] = field(default_factory=list)
     live_error_statuses: list[int] = field(default_factory=list)
     unanswered: dict[str | None, str] = field(default_factory=dict)
+    tools_served: int = 0
+    tools_live: int = 0
+    tools_stubbed: int = 0
+    tools_refused: list[str] = field(default_factory=list)
+    tools_unrecorded: list[str] = field(default_factory=list)
 
     def miss(self, missed: Missed) -> None:
         """Count a request that the tape could not answer."""
@@ -119,7 +124,7 @@ class Recording:
         self._sink = sink
         self._origin = origin
         settings = None if origin is None else origin.attrs.get("redaction")
-        self._redaction = None if settings is None else Redaction.from_json(settings)
+        self.redaction = None if settings is None else Redaction.from_json(settings)
         self.exchanges: list[Exchange] = []
         self.sources: list[str] = []
         self._failed: dict[tuple[str, str, bytes], int] = {}
@@ -132,8 +137,11 @@ class Recording:
         times: tuple[str, str],
         upstream: str | None = None,
         forwarded: Request | None = None,
-    ) -> None:
-        """Append one completed exchange; a request asked again after a retryable error is its attempt."""
+    ) -> int:
+        """Append one completed exchange and give its number.
+
+        A request asked again after a retryable error is its attempt.
+        """
         key = (request.method, request.path, request.body)
         first = self._failed.get(key)
         idx = len(self.exchanges)
@@ -153,20 +161,21 @@ class Recording:
                 forwarded=forwarded,
             )
         )
-        if self._redaction is not None:
-            exchange = self._redaction.exchange(exchange)
+        if self.redaction is not None:
+            exchange = self.redaction.exchange(exchange)
         self.sources.append(source)
         self.exchanges.append(exchange)
         if self._sink is not None:
             self._sink(exchange)
+        return idx
 
     def cassette(self, id: str) -> Cassette:
         """What has been recorded so far."""
         if self._origin is None:
             return Cassette(id, tuple(self.exchanges))
         attrs: dict[str, object] = {"sources": list(self.sources)}
-        if self._redaction is not None:
-            attrs["redaction"] = self._redaction.to_json()
+        if self.redaction is not None:
+            attrs["redaction"] = self.redaction.to_json()
         return Cassette(id, tuple(self.exchanges), task=self._origin.task, attrs=attrs)
 
 

@@ -41,6 +41,8 @@ _REPLAY = (
     _c("live", "int!", "requests answered by the provider"),
     _c("missed", "int!", "requests that matched no recorded exchange"),
     _c("normalised", "int!", "served requests that needed a matching rule beyond key order"),
+    _c("tools_served", "int!", "calls of wrapped tools answered from the recording or by an intervention"),
+    _c("tools_live", "int!", "calls of wrapped tools that really ran"),
     _c("beyond_recording", "int!", "asks served by repeating the last recorded answer"),
     _c("live_before_branch", "int!", "live requests before the last intervention"),
     _c("patched_steps", "json!", "steps whose intervention took effect"),
