@@ -46,7 +46,8 @@ def array_stretches(fill: Fill, file: str | None, problems: list[Problem]) -> It
 def _stretch(elements: list[Element]) -> Stretch:
     text = b"".join(element.replace(b"\n", b" ") + b"\n" for element, _, _ in elements)
     numbers = np.array([line for _, line, _ in elements], np.int64)
-    return Stretch(memoryview(text), int(numbers[0]), elements[0][2], numbers=numbers)
+    places = np.array([place for _, _, place in elements], np.int64)
+    return Stretch(memoryview(text), 0, 0, numbers=numbers, places=places)
 
 
 def _elements(data: bytes, file: str | None, problems: list[Problem]) -> Iterator[Element]:
@@ -75,7 +76,7 @@ def _one_by_one(data: bytes, file: str | None, problems: list[Problem]) -> Itera
         message = f"not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}; save the log as UTF-8"
         problems.append(problem("error", "bad_envelope", message, file, line=line, byte=error.start))
         text = data[: error.start].decode("utf-8")
-    decoder = json.JSONDecoder()  # finds where an element ends; what it may hold is another matter
+    decoder = json.JSONDecoder(parse_int=str, parse_float=str)  # only where elements end is asked
     at = _skip(text, _skip(text, 0) + 1)
     more = text[at : at + 1] != "]"
     line, counted, byte, encoded = 1, 0, 0, 0

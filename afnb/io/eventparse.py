@@ -371,7 +371,7 @@ def payload_text(line: bytes) -> bytes:
     return text[start : _decoder.raw_decode(text, start)[1]].encode("utf-8")
 
 
-_decoder = json.JSONDecoder()
+_decoder = json.JSONDecoder(parse_int=str, parse_float=str)  # only where values end is asked
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 

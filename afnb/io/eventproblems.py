@@ -34,10 +34,7 @@ def problem(level: str, rule: str, message: str, file: str | None, **more: Any) 
 def unread(stretch: Stretch, refused: Refused, file: str | None) -> Problem:
     """A line that is no event: an error, or a warning where it is a tail that breaks off."""
     line = stretch.line(refused.at)
-    where = {
-        "line": int(stretch.numbers[refused.at]),
-        "byte": stretch.first_byte + int(stretch.starts[refused.at]),
-    }
+    where = {"line": int(stretch.numbers[refused.at]), "byte": int(stretch.places[refused.at])}
     error = refused.error
     if stretch.is_tail and breaks_off(line, error):
         message = (
@@ -61,7 +58,7 @@ def run_of(line: bytes) -> tuple[str | None, int | None]:
     run_id: Any = None
     seq: Any = None
     try:
-        value = json.loads(line)
+        value = json.loads(line, parse_int=_small)
     except (ValueError, RecursionError):
         head = _HEAD.match(line)
         if head is not None:
@@ -80,13 +77,17 @@ def run_of(line: bytes) -> tuple[str | None, int | None]:
     return run_id, seq if known else None
 
 
+def _small(digits: str) -> int | None:
+    return int(digits) if len(digits) <= 20 else None
+
+
 def remarks(stretch: Stretch, batch: Batch, file: str | None) -> list[Problem]:
     """What there is to say of lines that were read: the last one has no newline."""
     if not stretch.is_tail or not len(batch):
         return []
-    line = int(stretch.numbers[0])
+    where = {"line": int(stretch.numbers[0]), "byte": int(stretch.places[0])}
     message = "the last line is whole but has no newline at its end"
-    return [problem("warning", "no_final_newline", message, file, line=line, byte=stretch.first_byte)]
+    return [problem("warning", "no_final_newline", message, file, **where)]
 
 
 class TimesOutside:

@@ -38,8 +38,8 @@ class Stretch:
         Number of the first line, and where it starts in the file.
     is_tail
         Whether this is the one line after the last LF, which has none.
-    numbers
-        The lines' numbers, where they do not just count up.
+    numbers, places
+        The lines' numbers and first bytes, where they are not just one after the other.
     """
 
     def __init__(
@@ -49,13 +49,15 @@ class Stretch:
         first_byte: int,
         is_tail: bool = False,
         numbers: Ints | None = None,
+        places: Ints | None = None,
     ) -> None:
-        self.data, self.first_line, self.first_byte, self.is_tail = data, first_line, first_byte, is_tail
+        self.data, self.is_tail = data, is_tail
         self.array: Bytes = np.frombuffer(data, np.uint8)
         ends = np.array([len(data)]) if is_tail else np.flatnonzero(self.array == _NEWLINE)
         self.starts: Ints = np.concatenate(([0], ends + 1)).astype(np.int64)
         counted: Ints = np.arange(first_line, first_line + len(self), dtype=np.int64)
         self.numbers = counted if numbers is None else numbers
+        self.places: Ints = self.starts[:-1] + first_byte if places is None else places
 
     def __len__(self) -> int:
         return len(self.starts) - 1

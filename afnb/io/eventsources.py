@@ -162,10 +162,20 @@ def _first(fill: Fill) -> tuple[bytes, Fill]:
     """The first bytes of a decompressed stream, put back before the rest."""
     view = bytearray(8)
     size = 0
-    while size < 8 and (read := fill(memoryview(view)[size:])):
-        size += read
-    rest = _Rest(bytes(view[:size]), None, fill)
-    return bytes(view[:size]), rest.fill
+    try:
+        while size < 8 and (read := fill(memoryview(view)[size:])):
+            size += read
+    except Damaged as damage:
+        fill = _raising(damage)
+    head = bytes(view[:size])
+    return head, _Rest(head, None, fill).fill
+
+
+def _raising(damage: Damaged) -> Fill:
+    def fill(view: memoryview) -> int:
+        raise damage
+
+    return fill
 
 
 class _Rest:
