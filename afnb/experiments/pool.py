@@ -180,11 +180,13 @@ def _run(
             yield joblib.delayed(_numbered)(function, number, tasks[number])
 
     together = backend == "ray"
+    width = n_jobs if together else min(n_jobs, len(numbers))
     pool = joblib.Parallel(
-        n_jobs=min(n_jobs, len(numbers)) if not together else n_jobs,
+        # with one worker joblib would run the tasks here, where one that dies takes everything with it
+        n_jobs=max(2, width) if backend in PROCESSES else width,
         backend=backend,
         batch_size=1,
-        pre_dispatch="n_jobs",
+        pre_dispatch=width,
         return_as="list" if together else "generator_unordered",
     )
     with warnings.catch_warnings():
