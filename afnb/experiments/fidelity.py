@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 from afnb.core.cassette import Cassette
+from afnb.core.run import Run
 from afnb.core.steps import run_from_cassette
 from afnb.core.tape import Tape
 from afnb.io.serve_report import SessionReport
@@ -67,7 +69,7 @@ def fidelity_of(
     """
     recording = tape.cassette
     unasked = unasked_of(tape, again)
-    same = run_from_cassette(again).answer == run_from_cassette(recording).answer
+    same = same_end(run_from_cassette(recording), run_from_cassette(again))
     reason = fault
     if reason is None and not recording.exchanges:
         reason = "it holds no exchange"
@@ -99,6 +101,46 @@ def fidelity_of(
         converges=converges,
         recovered=recovered,
     )
+
+
+def same_end(recorded: Run, again: Run) -> bool:
+    """Whether a replay came to the recorded answer.
+
+    Conversations that run at a time end in another order each time. So where those of the recording do, it
+    is the last answer of each that counts, and not which came last.
+    """
+    if again.answer == recorded.answer:
+        return True
+    return at_a_time(recorded) and last_answers(again) == last_answers(recorded)
+
+
+def last_answers(run: Run) -> list[str]:
+    """The last answer without tool calls of every conversation, in no order.
+
+    What tells conversations apart (a date in the system prompt) may differ between a recording and its
+    replay, so that they are not named.
+    """
+    last: dict[object, str] = {}
+    for step in run.steps:
+        if step.kind == "llm" and isinstance(step.outputs, dict) and not step.outputs.get("tool_calls"):
+            last[step.attrs.get("branch")] = str(step.outputs.get("text"))
+    return sorted(last.values())
+
+
+def at_a_time(run: Run) -> bool:
+    """Whether two conversations of a run overlap: in the order of their answers, or by the clock."""
+    spans: dict[object, list[tuple[str, str, int]]] = {}
+    for step in run.steps:
+        if step.kind == "llm":
+            asked = (step.t_start or "", step.t_end or "", step.idx)
+            spans.setdefault(step.attrs.get("branch"), []).append(asked)
+    for one, other in itertools.combinations(spans.values(), 2):
+        if one[0][2] < other[-1][2] and other[0][2] < one[-1][2]:
+            return True
+        begun, ended = max(one[0][0], other[0][0]), min(one[-1][1], other[-1][1])
+        if begun and begun < ended:
+            return True
+    return False
 
 
 def unasked_of(tape: Tape, again: Cassette) -> tuple[int, ...]:
