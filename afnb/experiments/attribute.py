@@ -85,7 +85,8 @@ def attribute(
     Returns
     -------
     Attribution
-        ``kind`` is ``repair`` or ``origin`` (verified recovered), ``no_cause`` (verified not recovered),
+        ``kind`` is ``repair`` or ``origin`` (verified recovered), ``no_cause`` or ``asked_again`` (verified
+        not recovered, by grafting all candidates or by asking for the answer at a one-sided fork again),
         or says why there is no verdict: ``no_candidates``, ``not_comparable``, ``static``, ``unverified``.
 
     Raises
@@ -176,7 +177,7 @@ def resampled(search: Search, plan: AnyCompiled, started: float) -> Attribution:
     experiment = one_experiment(search.ready, plan, search.rule, purpose="confirmation", stage="confirmation")
     search.experiments.append(experiment)
     step = plan.steps[0]
-    kind = {"recovered": "origin", "not_recovered": "no_cause"}.get(experiment.verdict, "static")
+    kind = {"recovered": "origin", "not_recovered": "asked_again"}.get(experiment.verdict, "static")
     note = f"only one run has a step where they part; step {step} was asked again instead of grafted"
     return conclude(
         search,

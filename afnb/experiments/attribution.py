@@ -142,13 +142,18 @@ class Attribution(Shown):
         """``step 4 (refund_policy)``."""
         return f"step {step} ({self.names[step]})" if 0 <= step < len(self.names) else f"step {step}"
 
+    @property
+    def asked_again(self) -> tuple[int, ...]:
+        """The step that was asked for again where nothing could be grafted."""
+        return self.experiments_run[-1].steps if self.kind == "asked_again" else ()
+
     def sentence(self) -> str:
         """What was shown, in one or two true sentences."""
         return sentences.attribution_sentence(
             self.verdict,
             self.label,
             self.kind,
-            [self.step_name(step) for step in self.origination],
+            [self.step_name(step) for step in self.origination or self.asked_again],
             self.reason,
             self.rule,
         )

@@ -82,6 +82,7 @@ class ReplayResult:
     worker: str
     cannot_start: bool = False
     uses: tuple[Use, ...] = ()
+    agent_error: str | None = None
 
     def row(self, experiment: str, used: bool) -> dict[str, Any]:
         """A row of the ``replays`` table."""

@@ -116,6 +116,7 @@ def run_replay(
         wall_s=time.monotonic() - started,
         worker=threading.current_thread().name,
         cannot_start=outcome.status == "cannot_start",
+        agent_error=outcome.error,
         uses=gate.uses,
     )
 
@@ -238,8 +239,8 @@ def nothing_served(setting: TapeSetting, result: ReplayResult) -> str:
             "it asked afnb nothing: let it read its base URL from the environment "
             "(Command(base_url_env=...)) or use ctx.http_client() in a function"
         )
-        if result.detail:
-            hint = f"it ended first: {result.detail}"
+        if result.agent_error:
+            hint = f"it ended before it asked anything: {result.agent_error}"
     else:
         miss = report.first_miss
         hint = (

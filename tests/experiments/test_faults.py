@@ -266,3 +266,17 @@ def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     while threading.active_count() > before and time.monotonic() < deadline:
         time.sleep(0.01)
     assert threading.active_count() <= before + 4  # joblib keeps its threads for a while
+
+
+def test_a_crash_before_the_first_request_is_told_by_its_own_error() -> None:
+    def broken(ctx: Any) -> str:
+        raise RuntimeError("no key found")
+
+    with pytest.raises(AgentError, match="no key found"):
+        experiment(1, 0, agent=broken)
+
+
+def test_a_recording_that_counts_as_recovered_already_is_warned_about() -> None:
+    e = experiment(1, 0, recording=recording_of_right())
+    assert any("counts as recovered" in warning for warning in e.warnings)
+    assert not any("counts as recovered" in warning for warning in experiment(1, 0).warnings)
