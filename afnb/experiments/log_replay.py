@@ -38,6 +38,7 @@ from afnb.experiments.replay import (
 )
 from afnb.io.executors import Tool
 from afnb.io.logged import AgentRun, LoggedAgent
+from afnb.io.serve_facts import no_answer
 from afnb.io.serve_report import SessionReport, Tokens
 from afnb.io.upstream import Upstream
 
@@ -63,6 +64,7 @@ class LiveCalls(Upstream):
             self.applied.append(arm.patches[0].step)
         self.held: str | None = None
         self.errors: list[str] = []
+        self.unanswered: str | None = None
         self.closed = False
 
     @property
@@ -108,13 +110,17 @@ class LiveCalls(Upstream):
             response = self.model.answer(request)
         except UpstreamError as error:
             self.errors.append(str(error))
+            self.unanswered = str(error)
             raise
+        answer = read_answer(request, response)
+        fault = None if answer is not None else no_answer(response)
+        self.unanswered = None if fault is None else f"the provider answered {fault}"
         if response.status >= 400:
             self.errors.append(f"the provider answered HTTP {response.status}")
         else:
             self.done(patch)
             if self.gate is not None:
-                self.gate.spent(request, read_answer(request, response))
+                self.gate.spent(request, answer)
         return response
 
     def tool(self, tool: Tool) -> Tool:
@@ -313,6 +319,8 @@ def find_fault(arm: LogArm, calls: LiveCalls, end: Ended) -> tuple[str, str | No
         return "timeout", "the agent did not end in time"
     if end.status == "stopped":
         return "interrupted", "the experiment was stopped"
+    if calls.unanswered is not None:
+        return "provider_error", calls.unanswered
     if calls.errors and (end.run is None or end.run.status != "completed"):
         return "provider_error", calls.errors[-1]
     if end.error is not None:

@@ -10,9 +10,10 @@ import pytest
 
 import afnb
 from afnb.core import events as ev
+from afnb.core.cassette import Response
 from afnb.core.eventlog import EventLog
 from afnb.core.logsteps import call_seqs, run_from_log
-from afnb.errors import AgentError, ParameterError
+from afnb.errors import AgentError, ParameterError, UpstreamError
 from afnb.io.conversation import Conversation
 from afnb.io.executors import Tool
 from afnb.io.logged import LoggedAgent
@@ -241,3 +242,25 @@ def test_a_budget_of_none_spends_none(bad: EventLog) -> None:
     e = afnb.what_if(bad, afnb.Edit(0, "electronics"), **options(budget=afnb.Budget(live_calls=0)))
     assert e.live_calls_spent == 0
     assert e.label == "Unverified"
+
+
+@pytest.mark.parametrize("status", [200, 429, 503])
+def test_a_provider_that_fails_an_agent_that_copes_gives_no_verdict(bad: EventLog, status: int) -> None:
+    """What the agent would have said with an answer is not known, however politely it ends."""
+
+    def patient(ctx: Any) -> str:
+        try:
+            return agent(ctx)
+        except (UpstreamError, KeyError):
+            return "sorry, come again"
+
+    e = afnb.what_if(
+        bad,
+        afnb.Edit(0, "it is electronics"),
+        **options(
+            agent=LoggedAgent(patient, tools=TOOLS, definition="refund-1"),
+            upstream=lambda request: Response(status, (("content-type", "application/json"),), b"{}"),
+        ),
+    )
+    assert (e.verdict, e.label) == ("unverified", "Unverified")
+    assert {(r.reason, r.lost) for r in e.results} == {("provider_error", "after")}
