@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _MODULES: dict[str, tuple[str, ...]] = {
-    "afnb.align.diff": ("Diff", "NotComparable", "diff"),
+    "afnb.align.diff": ("Diff", "NotComparable"),
     "afnb.align.params": ("AlignParams",),
     "afnb.causal.consensus": ("MajorityConsensus", "SequentialConsensus"),
     "afnb.causal.interventions": ("Edit", "Graft", "Resample"),
@@ -43,6 +43,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "afnb.experiments.attribute": ("attribute",),
     "afnb.experiments.attribution": ("Attribution",),
     "afnb.experiments.budget": ("Budget",),
+    "afnb.experiments.comparing": ("diff",),
     "afnb.experiments.ledger": ("Ledger",),
     "afnb.experiments.locate": ("locate",),
     "afnb.experiments.location": ("Location",),
@@ -66,7 +67,6 @@ if TYPE_CHECKING:
     from afnb import plot as plot
     from afnb.align.diff import Diff as Diff
     from afnb.align.diff import NotComparable as NotComparable
-    from afnb.align.diff import diff as diff
     from afnb.align.params import AlignParams as AlignParams
     from afnb.causal.consensus import MajorityConsensus as MajorityConsensus
     from afnb.causal.consensus import SequentialConsensus as SequentialConsensus
@@ -101,6 +101,7 @@ if TYPE_CHECKING:
     from afnb.experiments.attribute import attribute as attribute
     from afnb.experiments.attribution import Attribution as Attribution
     from afnb.experiments.budget import Budget as Budget
+    from afnb.experiments.comparing import diff as diff
     from afnb.experiments.ledger import Ledger as Ledger
     from afnb.experiments.locate import locate as locate
     from afnb.experiments.location import Location as Location
