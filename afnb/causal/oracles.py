@@ -57,7 +57,7 @@ def _verdict(recovered: bool, detail: str) -> Judgement:
     return Judgement("recovered" if recovered else "not_recovered", detail)
 
 
-def _raised(error: Exception) -> Judgement:
+def _raised(error: BaseException) -> Judgement:
     text = str(error)
     return Judgement("inconclusive", f"the oracle raised {type(error).__name__}{': ' if text else ''}{text}")
 
@@ -197,7 +197,7 @@ class Outcome:
         """What the predicate says of the run."""
         try:
             said: object = self.predicate(run)
-        except Exception as error:  # noqa: BLE001  # an oracle's failure is a reason, never an exception
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # a failure is a reason, never an exception
             return _raised(error)
         if isinstance(said, Judgement):
             return said

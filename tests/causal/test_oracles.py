@@ -144,6 +144,8 @@ def test_a_raising_oracle_is_inconclusive_with_its_reason():
 
     found = Outcome(broken).judge(run("a"))
     assert (found.recovery, found.detail) == ("inconclusive", "the oracle raised KeyError: 'refund'")
+    found = Outcome(lambda _run: sys.exit(3)).judge(run("a"))
+    assert (found.recovery, found.detail) == ("inconclusive", "the oracle raised SystemExit: 3")
 
 
 def test_answer_equals_is_typed():
