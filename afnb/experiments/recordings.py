@@ -208,9 +208,8 @@ def setting_of(
         assert isinstance(agent, LoggedAgent)
         return LogSetting(recording, agent, upstream, oracle, frozenset(allow_tools))
     assert not isinstance(agent, LoggedAgent)
-    incomplete = sum(1 for exchange in recording.exchanges if exchange.response.incomplete)
     tape, allowed = Tape(recording, matching), frozenset(allow_tools)
-    return TapeSetting(recording, tape, agent, upstream, oracle, good_tape, incomplete, allowed)
+    return TapeSetting(recording, tape, agent, upstream, oracle, good_tape, allowed)
 
 
 def preflight_of(

@@ -44,7 +44,6 @@ class TapeSetting:
     upstream: Upstream | None
     oracle: Oracle | None
     good_tape: Tape | None = None
-    incomplete_recorded: int = 0
     allow_tools: frozenset[str] = frozenset()
 
     @property
