@@ -6,10 +6,8 @@ raises: whatever happens to a pair is a row with its reason.
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,15 +26,15 @@ from afnb.experiments.batch_folder import BatchFolder, digest_of
 from afnb.experiments.budget import Budget
 from afnb.experiments.pair_row import PairResult, failed, finished
 from afnb.experiments.pairs import BatchPair
-from afnb.experiments.purse import ENDING, PairMeter, Purse
+from afnb.experiments.purse import PairMeter, Purse
 from afnb.experiments.recordings import Recording, as_recording, recording_hash
+from afnb.experiments.remote import ending
 from afnb.experiments.replay import ReplayResult, derive_seed
 from afnb.experiments.search import first_arm, graftable
 from afnb.io.logged import LoggedAgent
 
 PUT_ASIDE = "put aside until the clear cases are decided"
 REPLAYS = "replays"
-_POLL_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +215,6 @@ def work(
     screened: Screened,
     workers: Callable[[], int],
     patience: int | None,
-    ended: threading.Event | None = None,
 ) -> PairResult:
     """Attribute one pair, keep the result in the batch's folder, and hand it back.
 
@@ -228,8 +225,6 @@ def work(
     patience
         Put the pair aside once one experiment took so many replays without deciding; None for as many as
         the rule allows.
-    ended
-        Set where running replays are to be ended.
     """
     meter = PairMeter(terms.purse, terms.pair_budget)
     counts: dict[str, int] = {}
@@ -241,7 +236,7 @@ def work(
 
     started = time.monotonic()
     try:
-        with _ending(terms.purse, meter, ended):
+        with ending(terms.purse, meter.ended):
             result = _work(terms, pair, screened, workers, meter, watch)
     except AfnbError as error:
         stage = "self_check" if isinstance(error, AgentError) else "load"
@@ -357,26 +352,6 @@ def _spent(meter: PairMeter, started: float) -> dict[str, Any]:
         "dollars_spent": meter.dollars,
         "wall_s": time.monotonic() - started,
     }
-
-
-@contextmanager
-def _ending(purse: Purse, meter: PairMeter, ended: threading.Event | None) -> Iterator[None]:
-    """Within it, a purse that is ``ENDING`` (or ``ended``) ends the pair's running replays."""
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.wait(_POLL_S):
-            if (ended is not None and ended.is_set()) or purse.spent().state == ENDING:
-                meter.ended.set()
-                return
-
-    thread = threading.Thread(target=watch, name="afnb-batch-watch", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
 
 
 def keep(terms: Terms, result: PairResult) -> None:

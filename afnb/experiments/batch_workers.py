@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -12,6 +11,7 @@ from afnb.experiments.batch_task import PUT_ASIDE, Screened, Terms, keep, screen
 from afnb.experiments.pair_row import PairResult
 from afnb.experiments.pairs import BatchPair
 from afnb.experiments.purse import ENDING, STOPPING, Purse
+from afnb.experiments.remote import deaf
 
 
 class Shares:
@@ -74,18 +74,11 @@ class PairTask:
             with self.shares.one() as share:
                 result = work(self.terms, pair, screened, share, self.patience)
         else:
-            own_interrupts(self.terms.purse)
-            result = work(self.terms, pair, screened, lambda: self.each, self.patience)
+            with deaf():
+                result = work(self.terms, pair, screened, lambda: self.each, self.patience)
         if result.row["reason"] != PUT_ASIDE:
             keep(self.terms, result)
         return PairResult(result.row)
-
-
-def own_interrupts(purse: Purse) -> None:
-    """In a worker process: an interrupt of the terminal's whole group stops the batch, not the worker."""
-    if threading.current_thread() is not threading.main_thread():
-        return
-    signal.signal(signal.SIGINT, lambda _number, _frame: purse.stop())
 
 
 @contextmanager
@@ -97,13 +90,14 @@ def interruptible(purse: Purse) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    last = 0.0
+    presses = 0
 
     def interrupted(_number: int, _frame: object) -> None:
-        nonlocal last
-        again = purse.spent().state != 0 and time.monotonic() - last > 0.05
-        purse.stop(ENDING if again else STOPPING)
-        last = time.monotonic()
+        nonlocal presses
+        presses += 1
+        state = ENDING if presses > 1 else STOPPING
+        # in a thread of its own: this one may hold the purse at this very moment
+        threading.Thread(target=purse.stop, args=(state,), name="afnb-interrupt", daemon=True).start()
 
     before = signal.signal(signal.SIGINT, interrupted)
     try:

@@ -213,7 +213,7 @@ def _cell(cell: types.CellType) -> Any:
 
 
 _READING = threading.Lock()
-"""The source of a class is found by parsing its module, which CPython cannot do in several threads at once."""
+"""A class's source is found by parsing its module, which CPython cannot do in several threads at once."""
 
 _SOURCES: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 

@@ -50,6 +50,19 @@ def require_picklable(value: Any, what: str = "the agent") -> int:
     )
 
 
+def to_bytes(value: Any) -> bytes:
+    """``value`` as it is sent to a worker; what a notebook defines goes along.
+
+    Examples
+    --------
+    >>> import pickle
+    >>> pickle.loads(to_bytes(lambda x: x + 1))(1)
+    2
+    """
+    data: bytes = _cloudpickle().dumps(value)
+    return data
+
+
 def _size(value: Any) -> tuple[int, BaseException | None]:
     try:
         return len(_cloudpickle().dumps(value)), None

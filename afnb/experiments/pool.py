@@ -63,6 +63,14 @@ def check_backend(backend: str) -> str:
             raise MissingDependency(package, backend) from None
     if backend == "ray":
         importlib.import_module("ray.util.joblib").register_ray()
+    if backend == "dask":
+        try:
+            importlib.import_module("distributed").get_client()
+        except ValueError:
+            raise ParameterError(
+                "backend='dask' needs a client that says where the workers are: make one first, such as "
+                "distributed.Client('tcp://scheduler:8786')"
+            ) from None
     if backend in BACKENDS:
         return backend
     import joblib
@@ -181,14 +189,14 @@ def _run(
 
     together = backend == "ray"
     width = n_jobs if together else min(n_jobs, len(numbers))
-    pool = joblib.Parallel(
-        # with one worker joblib would run the tasks here, where one that dies takes everything with it
-        n_jobs=max(2, width) if backend in PROCESSES else width,
-        backend=backend,
-        batch_size=1,
-        pre_dispatch=width,
-        return_as="list" if together else "generator_unordered",
-    )
+    with joblib.parallel_config(backend=backend):
+        pool = joblib.Parallel(
+            # with one worker joblib would run the tasks here, where one that dies takes everything with it
+            n_jobs=max(2, width) if backend in PROCESSES else width,
+            batch_size=1,
+            pre_dispatch=width,
+            return_as="list" if together else "generator_unordered",
+        )
     with warnings.catch_warnings():
         # loky warns of every worker that was killed; here that is a result of its own
         warnings.filterwarnings("ignore", message=".*worker stopped while some jobs.*")

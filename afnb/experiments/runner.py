@@ -11,10 +11,11 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from afnb.errors import AgentError, ParameterError
-from afnb.experiments.budget import Budget, Meter
+from afnb.experiments.budget import Meter
+from afnb.experiments.pool import check_backend, pooled
+from afnb.experiments.remote import Remote
 from afnb.experiments.replay import Gate, Job, ReplayResult, Setting
 
 Keep = Callable[[Job, ReplayResult], None]
@@ -33,7 +34,7 @@ class Runner:
     n_jobs
         Replays at a time, at least 1; or a function that says so whenever a round begins.
     backend
-        Any joblib backend; ``threading`` (replays wait for the provider) is the default.
+        ``threading`` (replays wait for the provider), ``loky``, ``dask``, ``ray``, or any other of joblib.
 
     Raises
     ------
@@ -53,6 +54,7 @@ class Runner:
         self._n_jobs = n_jobs
         self.backend = backend
         self.stop_now = meter.ended
+        self._remote: Remote | None = None
 
     @property
     def n_jobs(self) -> int:
@@ -70,53 +72,34 @@ class Runner:
         AgentError
             The agent cannot be started at all (it would fail every time).
         """
-        local = LocalTask(self, keep)
-        if len(jobs) == 1 and self.backend == "threading":
-            job, result = local(jobs[0])
-            yield job, self._checked(result)
-            return
         if not jobs:
             return
-        import joblib
-
-        def todo() -> Iterator[Any]:
-            for job in jobs:
-                if self.meter.crossed() is not None or self.stop_now.is_set():
-                    return
-                task = local if self.backend == "threading" else RemoteTask(self.setting, self.meter.left())
-                yield joblib.delayed(task)(job)
-
-        pool = joblib.Parallel(
-            n_jobs=min(self.n_jobs, len(jobs)),
-            backend=self.backend,
-            batch_size=1,
-            pre_dispatch="n_jobs",
-            return_as="generator_unordered",
-        )
         failed: ReplayResult | None = None
-        for job, result in pool(todo()):
-            if self.backend != "threading":
-                self._charge_remote(result)
-                if keep is not None:
-                    keep(job, result)
+        run = self._here if self.backend == "threading" else self._remotely
+        for job, result in run(jobs, keep):
             if result.cannot_start:
                 failed = failed or result
                 self.stop_now.set()
                 continue
             yield job, result
         if failed is not None:
-            self._checked(failed)
+            raise AgentError(failed.detail or "the agent cannot be started")
 
-    def _charge_remote(self, result: ReplayResult) -> None:
-        self.meter.charge_calls(result.report.live)
-        for use in result.uses:
-            self.meter.charge(use)
+    def _here(self, jobs: Sequence[Job], keep: Keep | None) -> Iterator[tuple[Job, ReplayResult]]:
+        def stopped() -> bool:
+            return self.meter.crossed() is not None or self.stop_now.is_set()
 
-    @staticmethod
-    def _checked(result: ReplayResult) -> ReplayResult:
-        if result.cannot_start:
-            raise AgentError(result.detail or "the agent cannot be started")
-        return result
+        local = LocalTask(self, keep)
+        for number, result in pooled(local, jobs, n_jobs=self.n_jobs, stopped=stopped):
+            yield jobs[number], result
+
+    def _remotely(self, jobs: Sequence[Job], keep: Keep | None) -> Iterator[tuple[Job, ReplayResult]]:
+        if self._remote is None:
+            self._remote = Remote(self.setting, check_backend(self.backend))
+        for job, result in self._remote.run(jobs, self.n_jobs, self.meter, self.stop_now):
+            if keep is not None:
+                keep(job, result)
+            yield job, result
 
 
 class LocalTask:
@@ -126,26 +109,13 @@ class LocalTask:
         self.runner = runner
         self.keep = keep
 
-    def __call__(self, job: Job) -> tuple[Job, ReplayResult]:
+    def __call__(self, job: Job) -> ReplayResult:
         """Run one replay."""
         stop = self.runner.stop_now
         result = self.runner.setting.run(job, Gate(self.runner.meter, stop), stop)
         if self.keep is not None:
             self.keep(job, result)
-        return job, result
-
-
-class RemoteTask:
-    """A replay in another process: plain data in, plain data out, under what is left of the budget."""
-
-    def __init__(self, setting: Setting, left: Budget) -> None:
-        self.setting = setting
-        self.left = left
-
-    def __call__(self, job: Job) -> tuple[Job, ReplayResult]:
-        """Run one replay."""
-        stop = threading.Event()
-        return job, self.setting.run(job, Gate(Meter(self.left), stop), stop)
+        return result
 
 
 @contextmanager
