@@ -132,8 +132,13 @@ class _Reading:
         return with_problems(table, build("problems", self.problems))
 
 
-def log_stretches(fill: Fill, file: str | None, problems: list[Problem]) -> Iterator[Stretch]:
-    """The envelopes of a log, whether it has one a line or an array of them."""
+def log_stretches(
+    fill: Fill, file: str | None, problems: list[Problem], first_byte: int = 0, may_be_array: bool = True
+) -> Iterator[Stretch]:
+    """The envelopes of a log, whether it has one a line or an array of them.
+
+    A part of a file, which begins at ``first_byte``, is no array whatever its first line looks like.
+    """
     start = bytearray()
     while len(start) < 4096 and (more := _some(fill, 4096 - len(start))):
         start += more
@@ -148,10 +153,10 @@ def log_stretches(fill: Fill, file: str | None, problems: list[Problem]) -> Iter
         rest = rest[size:]
         return size
 
-    if is_array(bytes(start)):
+    if may_be_array and is_array(bytes(start)):
         yield from array_stretches(again, file, problems)
     else:
-        yield from stretches(again, STRETCH_BYTES)
+        yield from stretches(again, STRETCH_BYTES, first_byte)
 
 
 def _some(fill: Fill, size: int) -> bytes:
@@ -193,8 +198,8 @@ def _shared_runs(table: pa.Table) -> list[Problem]:
     return found
 
 
-def read_table(source: EventSource, fill: Fill) -> pa.Table:
-    """A table of events from a Parquet or Arrow IPC file."""
+def read_table(source: EventSource, fill: Fill, only: list[str] | None = None) -> pa.Table:
+    """A table of events from a Parquet or Arrow IPC file, or some of its columns."""
     pa, _ = arrow()
     import pyarrow.parquet as pq
 
@@ -205,13 +210,13 @@ def read_table(source: EventSource, fill: Fill) -> pa.Table:
             place = pa.BufferReader(b"".join(iter(lambda: _some(fill, STRETCH_BYTES), b"")))
         if table_format(place.read(8)) == "parquet":
             place.seek(0)
-            found = pq.read_table(place)
+            found = pq.read_table(place, columns=only)
         else:
             place.seek(0)
             found = pa.ipc.open_file(place).read_all()
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f"the table cannot be read: {error}", path=source.path) from None
     try:
-        return as_events(found)
+        return as_events(found) if only is None else found
     except ParameterError as error:
         raise InputError(f"it is a table, but none of events: {error}", path=source.path) from None

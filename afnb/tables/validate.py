@@ -7,7 +7,7 @@ the words of ``core.shape``. An unreadable line whose run is known counts at its
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +18,7 @@ from afnb.core import events as ev
 from afnb.core.shape import RULE
 from afnb.tables.build import build
 from afnb.tables.columns import (
+    MISSING_CODE,
     AnyArray,
     Bools,
     Codes,
@@ -75,11 +76,11 @@ def validate(events: pa.Table, one_run_per_file: bool = False) -> ValidationRepo
     """
     rows = EventRows.of(events)
     groups = group(rows.files.codes if one_run_per_file else rows.runs.codes)
+    if one_run_per_file:
+        rows = rows.with_foreign(groups)
     problems = event_problems(events)
-    unread = _Unread(rows, groups, "file" if one_run_per_file else "run_id")
-    listed = violations(
-        rows, groups, check(rows, groups, one_run_per_file), unread.find(problems.to_pylist())
-    )
+    unread = UnreadLines(rows, groups, "file" if one_run_per_file else "run_id")
+    listed = violations(rows, groups, check(rows, groups), unread.find(problems.to_pylist()))
     return ValidationReport(
         violations=build("violations", listed),
         problems=problems,
@@ -92,7 +93,10 @@ def validate(events: pa.Table, one_run_per_file: bool = False) -> ValidationRepo
 
 @dataclass(frozen=True, slots=True)
 class EventRows:
-    """The columns of a table of events that the rules and their sentences need, in table order."""
+    """The columns of a table of events that the rules and their sentences need, in table order.
+
+    ``log_run_id`` is the run of the one log that all rows belong to, where its first event is not here.
+    """
 
     facts: Facts
     runs: Codes
@@ -101,6 +105,7 @@ class EventRows:
     effects: Codes
     files: Codes
     lines: Numbers
+    log_run_id: str | None = None
 
     @classmethod
     def of(cls, events: pa.Table) -> EventRows:
@@ -121,6 +126,17 @@ class EventRows:
         )
         lines = numbers(events, "line", np.int64)
         return cls(facts, runs, kinds, tools, effects, codes(events, "file"), lines)
+
+    def with_foreign(self, groups: Groups, run_id: str | None = None) -> EventRows:
+        """The same, told which events are of another run than their group's first one (or ``run_id``)."""
+        if run_id is not None:
+            code = self.runs.words.index(run_id) if run_id in self.runs.words else MISSING_CODE
+            facts = replace(self.facts, foreign=self.runs.codes != code)
+            return replace(self, facts=facts, log_run_id=run_id)
+        first = np.repeat(self.runs.codes[groups.first_rows()], groups.sizes)
+        foreign = np.zeros(groups.rows, np.bool_)
+        foreign[slice(None) if groups.order is None else groups.order] = groups.take(self.runs.codes) != first
+        return replace(self, facts=replace(self.facts, foreign=foreign))
 
     def seen(self, row: int) -> Seen:
         """One row as far as a rule's sentence needs it."""
@@ -153,18 +169,24 @@ class Found:
     cursor_refuses: Bools
 
 
-def check(rows: EventRows, groups: Groups, one_run_per_file: bool = False) -> Found:
-    """The first broken rule of every group of rows."""
+def check(rows: EventRows, groups: Groups, *, starts_known: bool = True) -> Found:
+    """The first broken rule of every group of rows.
+
+    Nothing is said of the first row of each group where ``starts_known`` is False: what stands before
+    it is somewhere else.
+    """
     place = np.full(len(groups), -1, np.int64)
     rule = np.zeros(len(groups), np.uint8)
     refuses = np.zeros(len(groups), np.bool_)
     firsts = np.zeros(groups.rows, np.bool_)
     firsts[groups.starts] = True
-    foreign = _foreign(rows, groups) if one_run_per_file else None
     for block in groups.blocks(_BLOCK):
-        at = _block(rows.facts, groups, block, foreign)
-        before = _block(rows.facts, groups, slice(block.start - 1, block.stop - 1), foreign)
+        at = _block(rows.facts, groups, block)
+        before = _block(rows.facts, groups, slice(block.start - 1, block.stop - 1))
         codes_here, cursor = broken(before, at, firsts[block])
+        if not starts_known:
+            codes_here[firsts[block]] = 0
+            cursor[firsts[block]] = False
         hits = np.flatnonzero(codes_here)
         if not len(hits):
             continue
@@ -178,28 +200,12 @@ def check(rows: EventRows, groups: Groups, one_run_per_file: bool = False) -> Fo
     return Found(place, rule, refuses)
 
 
-def _block(facts: Facts, groups: Groups, block: slice, foreign: Bools | None) -> Facts:
+def _block(facts: Facts, groups: Groups, block: slice) -> Facts:
     """Some rows in the groups' order; before the first row stands that row itself, unlooked at."""
     rows: slice | AnyArray = block
     if block.start < 0:
         rows = np.concatenate(([0], np.arange(0, block.stop)))
-    if groups.order is not None:
-        rows = groups.order[rows]
-    found = facts.at(rows)
-    if foreign is None:
-        return found
-    return replace(found, foreign=foreign[rows])
-
-
-def _foreign(rows: EventRows, groups: Groups) -> Bools:
-    """Which table rows are of another run than the first row of their group."""
-    first = np.repeat(rows.runs.codes[groups.first_rows()], groups.sizes)
-    out = np.zeros(groups.rows, np.bool_)
-    ordered: Bools = groups.take(rows.runs.codes) != first
-    if groups.order is None:
-        return ordered
-    out[groups.order] = ordered
-    return out
+    return facts.at(rows if groups.order is None else groups.order[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +221,7 @@ def violations(
 ) -> list[dict[str, Any]]:
     """One row a broken run, in the order in which the runs first appear.
 
-    ``unread`` is by group, or by run id for a run none of whose lines could be read.
+    ``unread`` is by group, or by what tells logs apart for a log none of whose lines could be read.
     """
     out = []
     broken_groups = set(np.flatnonzero(found.place >= 0).tolist())
@@ -223,20 +229,26 @@ def violations(
         start, missing = int(groups.starts[g]), unread.get(g)
         run_id = rows.runs.text(groups.row(start)) or ""
         if g in broken_groups and (missing is None or found.place[g] - start < missing.index):
-            row = _broken_row(rows, groups, found, g)
+            row = broken_row(rows, groups, found, g)
             row["cursor_refuses"] = row["cursor_refuses"] or missing is not None
             out.append(row)
         elif missing is not None:
-            out.append(_unread_row(missing, run_id))
-    return out + [_unread_row(missing, key) for key, missing in unread.items() if isinstance(key, str)]
+            out.append(unread_row(missing, run_id))
+    return out + without_events(missing for key, missing in unread.items() if isinstance(key, str))
 
 
-def _broken_row(rows: EventRows, groups: Groups, found: Found, g: int) -> dict[str, Any]:
+def without_events(unread: Iterable[Unread]) -> list[dict[str, Any]]:
+    """The rows of logs none of whose lines could be read, where their run can be seen all the same."""
+    return [unread_row(one, one.problem["run_id"]) for one in unread if one.problem["run_id"] is not None]
+
+
+def broken_row(rows: EventRows, groups: Groups, found: Found, g: int) -> dict[str, Any]:
+    """The row of a group that breaks a rule."""
     start, place = int(groups.starts[g]), int(found.place[g])
     row, first = groups.row(place), groups.row(start)
     rule = RULE_OF_CODE[int(found.rule[g])]
     before = rows.seen(groups.row(place - 1)) if place > start else None
-    run_id = rows.runs.text(first) or ""
+    run_id = rows.log_run_id or rows.runs.text(first) or ""
     return {
         "run_id": run_id,
         "index": place - start,
@@ -250,7 +262,8 @@ def _broken_row(rows: EventRows, groups: Groups, found: Found, g: int) -> dict[s
     }
 
 
-def _unread_row(missing: Unread, run_id: str) -> dict[str, Any]:
+def unread_row(missing: Unread, run_id: str) -> dict[str, Any]:
+    """The row of a run whose log has an unreadable line before it breaks any other rule."""
     problem = missing.problem
     rule = problem["rule"] if problem["rule"] in RULE else "bad_envelope"
     return {
@@ -266,7 +279,7 @@ def _unread_row(missing: Unread, run_id: str) -> dict[str, Any]:
     }
 
 
-class _Unread:
+class UnreadLines:
     """Finds the place of unreadable lines in the logs they belong to: by run id, or by file."""
 
     def __init__(self, rows: EventRows, groups: Groups, key: Literal["run_id", "file"]) -> None:
@@ -289,9 +302,9 @@ class _Unread:
             g = group_of.get(key)
             if g is not None:
                 found[g] = Unread(self._earlier(g, problem), dict(problem))
-            elif problem["run_id"] is not None:
-                self.runs_without_events += 1
-                found[problem["run_id"]] = Unread(0, dict(problem))
+            else:
+                self.runs_without_events += problem["run_id"] is not None
+                found[key] = Unread(0, dict(problem))
         return found
 
     def _earlier(self, g: int, problem: Mapping[str, Any]) -> int:
