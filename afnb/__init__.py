@@ -23,6 +23,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "afnb.causal.interventions": ("Edit", "Graft", "Resample"),
     "afnb.causal.oracles": ("AnswerEquals", "Converges", "ExitStatus", "Matches", "Outcome"),
     "afnb.core.cassette": ("Cassette", "Request", "Response"),
+    "afnb.core.eventlog": ("EventLog",),
     "afnb.core.matching": ("Matching",),
     "afnb.core.run": ("Run", "Step"),
     "afnb.core.tape": ("Tape",),
@@ -51,12 +52,23 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "afnb.experiments.replaying": ("replay",),
     "afnb.experiments.results": ("Experiment",),
     "afnb.experiments.what_if": ("what_if",),
+    "afnb.io.events": ("read_events",),
+    "afnb.io.eventwrite": ("write_events",),
+    "afnb.io.executors": ("Tool",),
     "afnb.io.load": ("load",),
+    "afnb.io.logged": ("LoggedAgent",),
     "afnb.io.record": ("Recorder",),
     "afnb.io.simulated": ("SimulatedUpstream",),
     "afnb.io.tools": ("tool",),
     "afnb.io.upstream": ("LiveUpstream", "ScriptedUpstream", "Upstream"),
+    "afnb.io.validate_files": ("validate_files",),
     "afnb.report": ("Batch", "attribute_many", "read_batch"),
+    "afnb.tables.events": ("event_log", "event_problems"),
+    "afnb.tables.folds": ("run_states",),
+    "afnb.tables.frames": ("to_pandas",),
+    "afnb.tables.nodes": ("iterations", "node_progress"),
+    "afnb.tables.validate": ("validate",),
+    "afnb.tables.validation": ("ValidationReport",),
 }
 _WHERE = {name: module for module, names in _MODULES.items() for name in names}
 _ROOMS = ("plot",)
@@ -81,6 +93,7 @@ if TYPE_CHECKING:
     from afnb.core.cassette import Cassette as Cassette
     from afnb.core.cassette import Request as Request
     from afnb.core.cassette import Response as Response
+    from afnb.core.eventlog import EventLog as EventLog
     from afnb.core.matching import Matching as Matching
     from afnb.core.run import Run as Run
     from afnb.core.run import Step as Step
@@ -109,16 +122,29 @@ if TYPE_CHECKING:
     from afnb.experiments.replaying import replay as replay
     from afnb.experiments.results import Experiment as Experiment
     from afnb.experiments.what_if import what_if as what_if
+    from afnb.io.events import read_events as read_events
+    from afnb.io.eventwrite import write_events as write_events
+    from afnb.io.executors import Tool as Tool
     from afnb.io.load import load as load
+    from afnb.io.logged import LoggedAgent as LoggedAgent
     from afnb.io.record import Recorder as Recorder
     from afnb.io.simulated import SimulatedUpstream as SimulatedUpstream
     from afnb.io.tools import tool as tool
     from afnb.io.upstream import LiveUpstream as LiveUpstream
     from afnb.io.upstream import ScriptedUpstream as ScriptedUpstream
     from afnb.io.upstream import Upstream as Upstream
+    from afnb.io.validate_files import validate_files as validate_files
     from afnb.report import Batch as Batch
     from afnb.report import attribute_many as attribute_many
     from afnb.report import read_batch as read_batch
+    from afnb.tables.events import event_log as event_log
+    from afnb.tables.events import event_problems as event_problems
+    from afnb.tables.folds import run_states as run_states
+    from afnb.tables.frames import to_pandas as to_pandas
+    from afnb.tables.nodes import iterations as iterations
+    from afnb.tables.nodes import node_progress as node_progress
+    from afnb.tables.validate import validate as validate
+    from afnb.tables.validation import ValidationReport as ValidationReport
 
 
 def __getattr__(name: str) -> Any:

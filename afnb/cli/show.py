@@ -30,7 +30,16 @@ STYLES: dict[Style, str] = {
     "quiet": "bright_black",
 }
 
-TABLES = ("misses", "moves", "field_diffs", "replays", "experiments", "attributions")
+TABLES = (
+    "misses",
+    "moves",
+    "field_diffs",
+    "replays",
+    "experiments",
+    "attributions",
+    "violations",
+    "problems",
+)
 
 
 def add_output(parser: argparse.ArgumentParser, *, folder: bool = True) -> None:

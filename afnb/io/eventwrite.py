@@ -35,6 +35,11 @@ def write_events(
     canonical
         Write lines as the logs' own writer would (see ``core.wire``), unknown keys dropped.
 
+    Returns
+    -------
+    None
+        The file is there, whole, when this returns.
+
     Raises
     ------
     ParameterError
