@@ -21,6 +21,7 @@ from afnb.causal.consensus import SequentialConsensus
 from afnb.causal.decision import Label, Rule, Verdict
 from afnb.causal.oracles import Converges, as_oracle
 from afnb.core.matching import Matching
+from afnb.experiments.arguments import check_settings
 from afnb.experiments.attribution import Attribution
 from afnb.experiments.budget import Budget, Meter
 from afnb.experiments.prepare import prepare
@@ -106,6 +107,18 @@ def attribute(
     ('recovered', 'verified', (4,))
     """
     started = time.monotonic()
+    check_settings(
+        consensus=consensus,
+        n_jobs=n_jobs,
+        budget=budget,
+        allow_tools=allow_tools,
+        seed=seed,
+        backend=backend,
+        progress=progress,
+        params=params,
+        matching=matching,
+        on_replay=on_replay,
+    )
     failing, reference = as_recording(bad, "bad"), as_recording(good, "good")
     agent_of(failing, agent)
     require_one_kind(failing, reference)

@@ -21,6 +21,7 @@ from afnb.causal.oracles import as_oracle
 from afnb.causal.places import Places, places_of
 from afnb.core.matching import Matching
 from afnb.errors import ParameterError
+from afnb.experiments.arguments import check_settings
 from afnb.experiments.budget import Budget
 from afnb.experiments.lab import Survey, Trial
 from afnb.experiments.location import NOT_FAILING, Kind, Location, Mode, Point
@@ -107,6 +108,17 @@ def locate(
     >>> loc.label, loc.kind, loc.decisive_step
     ('verified', 'drop', 4)
     """
+    check_settings(
+        consensus=consensus,
+        n_jobs=n_jobs,
+        budget=budget,
+        allow_tools=allow_tools,
+        seed=seed,
+        backend=backend,
+        progress=progress,
+        matching=matching,
+        on_replay=on_replay,
+    )
     bad = as_recording(recording, "recording")
     if mode not in get_args(Mode):
         raise ParameterError(f"mode={mode!r}: expected bisect or curve")

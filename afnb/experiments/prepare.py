@@ -23,6 +23,7 @@ from afnb.experiments.fingerprint import upstream_fingerprint
 from afnb.experiments.independence import not_independent
 from afnb.experiments.lab import Identity, Lab, Trial, Watcher
 from afnb.experiments.ledger import as_ledger
+from afnb.experiments.pool import check_jobs
 from afnb.experiments.preflight import Preflight, require_allowed
 from afnb.experiments.progress import Progress, announce
 from afnb.experiments.recordings import (
@@ -96,11 +97,8 @@ def prepare(
         raise ParameterError("tail='good' needs the good recording")
     runner_agent = agent_of(bad, agent)
     provider = provider_of_experiment(agent, upstream)
-    if isinstance(allow_tools, str):
-        raise ParameterError(
-            f"allow_tools={allow_tools!r}: give a list of tool names, e.g. [{allow_tools!r}]"
-        )
     allowed = frozenset(allow_tools)
+    workers = n_jobs if callable(n_jobs) else check_jobs(n_jobs)
     bad_run = recording_run(bad)
     good_run = None if good is None else recording_run(good)
     recordings = [(bad, bad_run)]
@@ -112,7 +110,7 @@ def prepare(
     announce(f"budget: {meter.describe()}", progress)
     good_tape = Tape(good, matching) if isinstance(good, Cassette) else None
     setting = setting_of(bad, runner_agent, provider, oracle, good_tape, allowed, matching)
-    runner = Runner(setting, meter, n_jobs, backend)
+    runner = Runner(setting, meter, workers, backend)
     book = as_ledger(ledger)
     identity = None
     if book is not None:

@@ -14,6 +14,7 @@ from afnb.causal.oracles import as_oracle
 from afnb.core.arm import Tail
 from afnb.core.matching import Matching
 from afnb.errors import ParameterError
+from afnb.experiments.arguments import check_settings
 from afnb.experiments.budget import Budget
 from afnb.experiments.lab import Trial
 from afnb.experiments.prepare import Prepared, finish, prepare
@@ -67,7 +68,7 @@ def what_if(
     consensus
         ``SequentialConsensus()`` unless another rule is given.
     n_jobs
-        Replays at a time. Verdict and used replays do not depend on it.
+        Replays at a time, -1 for one per core. Verdict and used replays do not depend on it.
     budget
         ``Budget()`` (200 live calls) unless another is given; printed before anything is spent.
     allow_tools
@@ -115,6 +116,18 @@ def what_if(
     >>> e.verdict, e.label
     ('not_recovered', 'verified')
     """
+    check_settings(
+        consensus=consensus,
+        n_jobs=n_jobs,
+        budget=budget,
+        allow_tools=allow_tools,
+        seed=seed,
+        backend=backend,
+        progress=progress,
+        params=params,
+        matching=matching,
+        on_replay=on_replay,
+    )
     cassette = as_recording(recording, "recording")
     reference = None if good is None else as_recording(good, "good")
     if oracle is None:
