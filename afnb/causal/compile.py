@@ -231,7 +231,8 @@ def _resolve(item: Intervention, donor: _Donor | None) -> Intervention:
         return item
     if donor is None:
         raise ParameterError(
-            "Graft needs a good run and its alignment with the bad one; Edit and Resample do not"
+            "Graft needs the answer of a good run, and none is given: good=, a recording of the same task "
+            "(command line: --graft GOOD); Edit and Resample need none"
         )
     if item.step is not None:
         return item

@@ -130,7 +130,10 @@ def _resolve(item: Intervention, donor: Donor | None) -> Intervention:
     if not isinstance(item, Graft):
         return item
     if donor is None:
-        raise ParameterError("Graft needs a good run and its alignment with the bad one")
+        raise ParameterError(
+            "Graft needs the answer of a good run, and none is given: good=, a log of the same task "
+            "(command line: --graft GOOD)"
+        )
     if item.step is not None:
         return item
     fork = donor[2].fork

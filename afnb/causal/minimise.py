@@ -118,6 +118,10 @@ class Minimiser:
     remember
         Answer a question that was asked before with the verdict it got, without asking again. Off, every
         question is put, in the exact order of :func:`ddmin`.
+    infer
+        Take a part of a set that did not recover for not recovering, without asking. That need not be so: a
+        part's branch point may be earlier, and what is live after it may come right by itself. It is a
+        search, and what it finds is confirmed.
 
     Attributes
     ----------
@@ -135,13 +139,15 @@ class Minimiser:
     (0, 2)
     """
 
-    __slots__ = ("_known", "_search", "question", "remember", "result")
+    __slots__ = ("_failed", "_known", "_search", "infer", "question", "remember", "result")
 
-    def __init__(self, n: int, *, remember: bool = False) -> None:
+    def __init__(self, n: int, *, remember: bool = False, infer: bool = False) -> None:
         self.remember = remember
+        self.infer = infer
         self.question: Subset | None = None
         self.result: Reduction | None = None
         self._known: dict[Subset, Verdict] = {}
+        self._failed: list[frozenset[int]] = []
         self._search = ddmin(n)
         self._go_on(None)
 
@@ -154,17 +160,27 @@ class Minimiser:
                 f"Minimiser.answer({verdict!r}): a verdict is recovered, not_recovered or unverified"
             )
         self._known[self.question] = verdict
+        if verdict == "not_recovered":
+            self._failed.append(frozenset(self.question))
         self._go_on(verdict)
 
     def _go_on(self, verdict: Verdict | None) -> None:
         try:
             question = next(self._search) if verdict is None else self._search.send(verdict)
-            while self.remember and question in self._known:
-                question = self._search.send(self._known[question])
+            while (told := self._told(question)) is not None:
+                question = self._search.send(told)
         except StopIteration as end:
             self.question, self.result = None, end.value
         else:
             self.question = question
+
+    def _told(self, question: Subset) -> Verdict | None:
+        """The verdict on a question that need not be asked, or None."""
+        if self.remember and question in self._known:
+            return self._known[question]
+        if self.infer and any(failed.issuperset(question) for failed in self._failed):
+            return "not_recovered"
+        return None
 
 
 def minimise(n: int, judge: Callable[[Subset], Verdict], *, remember: bool = True) -> Reduction:

@@ -112,7 +112,7 @@ def rehearse_attribution(
     rule = rule or SequentialConsensus()
     coin = random.Random(seed)
     shared: dict[int, list[OutcomeKind]] = {}
-    minimiser = Minimiser(world.candidates, remember=True)
+    minimiser = Minimiser(world.candidates, remember=True, infer=True)
     used = 0
     while minimiser.question is not None:
         subset = minimiser.question

@@ -18,7 +18,18 @@ from typing import NoReturn
 from afnb.core.legible import one_line
 from afnb.errors import AfnbError
 
-COMMANDS = ("demo", "validate", "diff", "record", "replay", "attribute", "what_if", "batch", "report")
+COMMANDS = (
+    "demo",
+    "validate",
+    "diff",
+    "record",
+    "replay",
+    "attribute",
+    "what_if",
+    "locate",
+    "batch",
+    "report",
+)
 
 TROUBLE = 2
 INTERRUPTED = 130

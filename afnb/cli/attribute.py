@@ -8,8 +8,10 @@ from typing import Any
 from afnb.cli.options import (
     add_agent,
     add_command,
+    add_ledger,
     add_replaying,
     add_success,
+    ledger_of,
     replaying_of,
     require_upstream,
 )
@@ -30,6 +32,7 @@ def add_parser(commands: Any) -> None:
         example="afnb attribute bad.json --against good.json --upstream https://api.openai.com "
         "-- python agent.py",
         takes_command=True,
+        hint="run it again with the same --ledger to go on",
     )
     parser.add_argument("bad", metavar="BAD", help="the failing recording")
     parser.add_argument("--against", metavar="GOOD", required=True, help="a good recording of the same task")
@@ -40,6 +43,7 @@ def add_parser(commands: Any) -> None:
     )
     add_success(parser)
     add_replaying(parser)
+    add_ledger(parser)
     add_agent(parser)
     add_output(parser)
 
@@ -51,7 +55,11 @@ def run(args: argparse.Namespace) -> int:
     check_output(args)
     require_upstream(args)
     found = afnb.attribute(
-        afnb.load(args.bad), afnb.load(args.against), origin=args.origin, **replaying_of(args)
+        afnb.load(args.bad),
+        afnb.load(args.against),
+        origin=args.origin,
+        ledger=ledger_of(args),
+        **replaying_of(args),
     )
     show(found, args)
     return VERIFIED if found.label == "verified" else UNVERIFIED

@@ -107,6 +107,20 @@ def add_replaying(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_ledger(parser: argparse.ArgumentParser) -> None:
+    """Where finished replays are kept."""
+    parser.add_argument(
+        "--ledger",
+        metavar="DIR",
+        help="keep finished replays in this folder; run again, it goes on where it stopped and repeats none",
+    )
+
+
+def ledger_of(args: argparse.Namespace) -> str | None:
+    """The folder of finished replays."""
+    return str(args.ledger) if args.ledger else None
+
+
 def add_allow_tools(parser: Any) -> None:
     """Which tools may really run."""
     parser.add_argument(

@@ -37,6 +37,9 @@ TABLES = (
     "replays",
     "experiments",
     "attributions",
+    "locations",
+    "curve",
+    "plans",
     "violations",
     "problems",
 )

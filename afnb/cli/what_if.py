@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from afnb.cli.options import (
     add_agent,
     add_command,
+    add_ledger,
     add_replaying,
     add_success,
+    ledger_of,
     one_of,
     replaying_of,
     require_upstream,
@@ -57,6 +59,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--resample", action="store_true", help="ask the provider again at the step")
     add_success(parser)
     add_replaying(parser)
+    add_ledger(parser)
     add_agent(parser)
     add_output(parser)
 
@@ -77,6 +80,7 @@ def run(args: argparse.Namespace) -> int:
         afnb.load(args.bad),
         changes,
         good=None if args.graft is None else afnb.load(args.graft),
+        ledger=ledger_of(args),
         **replaying_of(args),
     )
     show(found, args)

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from afnb.core import events as ev
+from afnb.core.log_page import log_page
+from afnb.core.page import Page, Shown
 from afnb.core.run import OutcomeLabel, Warn
 from afnb.core.shape import Violation, first_violation
 from afnb.core.state import RunState, derive_state
@@ -22,7 +24,7 @@ _BLANK = b" \t\r\n"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class EventLog:
+class EventLog(Shown):
     """One run's log as a value.
 
     Parameters
@@ -154,6 +156,10 @@ class EventLog:
             self.source,
             line,
         )
+
+    def page(self) -> Page:
+        """The log as a card: its status, what it called, its events in order, its nodes."""
+        return log_page(self)
 
     def __len__(self) -> int:
         return len(self.envelopes)

@@ -15,6 +15,7 @@ from afnb.experiments.results import (
     badge,
     cost_text,
     envelope,
+    lost_table,
     steps_text,
     used_results,
 )
@@ -165,6 +166,9 @@ class Attribution(Shown):
             parts.append(Text(f"{experiment.purpose}: {'; '.join(experiment.interventions)}", "quiet"))
             parts.append(Text(experiment.sentence()))
             parts.extend(arms_parts(experiment))
+            lost = lost_table(experiment)
+            if lost is not None:
+                parts.append(lost)
         parts.append(Facts(tuple(self.facts())))
         parts.extend(Text(warning, "warn") for warning in self.warnings)
         if self.experiments_run:

@@ -15,8 +15,9 @@ from afnb.errors import InputError, ParameterError
 from afnb.experiments.agents import Function
 from afnb.experiments.attribute import attribute
 from afnb.experiments.attribution import Attribution
-from afnb.experiments.budget import Budget
+from afnb.experiments.budget import Budget, Meter
 from afnb.experiments.bundled import PAIRS, Pair
+from afnb.experiments.progress import announce
 from afnb.experiments.results import Experiment
 from afnb.experiments.what_if import what_if
 from afnb.io.load import load
@@ -118,6 +119,11 @@ def run_demo(
         ``cause`` is verified recovered, ``no_cause`` verified not recovered, ``undecided`` Unverified.
     """
     refund, report = bundled("refund"), bundled("report")
+    whole, small = Budget(), Budget(live_calls=24)
+    announce(
+        f"budget: {whole.describe()} for each of the first two questions, {small.describe()} for the third",
+        progress,
+    )
     cause = attribute(
         refund.bad,
         refund.good,
@@ -125,6 +131,7 @@ def run_demo(
         upstream=refund.upstream(latency_s),
         oracle=refund.oracle,
         allow_tools=refund.tools,
+        budget=Meter(whole),
         n_jobs=n_jobs,
         seed=seed,
         progress=progress,
@@ -137,6 +144,7 @@ def run_demo(
         upstream=report.upstream(latency_s),
         oracle=report.oracle,
         allow_tools=report.tools,
+        budget=Meter(whole),
         n_jobs=n_jobs,
         seed=seed,
         progress=progress,
@@ -149,7 +157,7 @@ def run_demo(
         upstream=report.upstream(latency_s),
         oracle=report.oracle,
         allow_tools=report.tools,
-        budget=Budget(live_calls=24),
+        budget=Meter(small),
         n_jobs=n_jobs,
         seed=seed,
         progress=progress,

@@ -201,7 +201,12 @@ class LogSetting:
             uses=gate.uses,
         )
 
-    def check(self, seed: int, converges: Callable[[ReplayResult], bool] | None = None) -> Fidelity:
+    def check(
+        self,
+        seed: int,
+        converges: Callable[[ReplayResult], bool] | None = None,
+        stop: threading.Event | None = None,
+    ) -> Fidelity:
         """The self-check: the whole log replayed by the cursor, nothing asked live.
 
         Raises
@@ -215,12 +220,14 @@ class LogSetting:
                 f"event log {self.recording_id} records no completed call; nothing can be replayed"
             )
         calls = LiveCalls(None, None, None, recorded)
-        end = limited(lambda: self._drive(self.log, calls, seed), self.timeout_s, None)
+        end = limited(lambda: self._drive(self.log, calls, seed), self.timeout_s, stop)
         reason = None
         if isinstance(end.error, Divergence):
             reason = str(end.error)
         elif end.status == "timeout":
             reason = "the agent timed out"
+        elif end.status == "stopped":
+            reason = "the self-check was stopped"
         elif end.error is not None and not isinstance(end.error, Held | NeedsReconciliation):
             reason = f"the agent raised {type(end.error).__name__}: {end.error}"
         again = None if end.run is None or converges is None else self._judged(end.run, converges)

@@ -38,7 +38,7 @@ from afnb.experiments.recordings import (
     setting_of,
 )
 from afnb.experiments.replay import ReplayResult
-from afnb.experiments.results import Experiment
+from afnb.experiments.results import Experiment, explained
 from afnb.experiments.runner import Runner
 from afnb.io.logged import LoggedAgent
 from afnb.io.upstream import Upstream
@@ -107,7 +107,8 @@ def prepare(
     flight = preflight_of(recordings, runner_agent, arm, allowed)
     require_allowed(flight)
     meter = budget if isinstance(budget, Meter) else Meter(budget)
-    announce(f"budget: {meter.describe()}", progress)
+    if meter is not budget:
+        announce(f"budget: {meter.describe()}", progress)
     good_tape = Tape(good, matching) if isinstance(good, Cassette) else None
     setting = setting_of(bad, runner_agent, provider, oracle, good_tape, allowed, matching)
     runner = Runner(setting, meter, workers, backend)
@@ -117,12 +118,14 @@ def prepare(
         settings = settings_hash(runner_agent, provider, oracle, good, allowed, matching)
         identity = Identity(book, recording_hash(bad), agent_marks(runner_agent)[1], settings)
     bar = Progress(meter, progress, label)
-    fidelity = [setting.check(seed)]
+    fidelity = [setting.check(seed, stop=meter.ended)]
     if good is not None:
         converging = isinstance(oracle, Converges)
         again = setting_of(good, runner_agent, provider, oracle, None, allowed, matching)
         fidelity.append(
-            again.check(seed, (lambda result: result.recovery == "recovered") if converging else None)
+            again.check(
+                seed, (lambda result: result.recovery == "recovered") if converging else None, meter.ended
+            )
         )
     return Prepared(
         bad=bad,
@@ -175,7 +178,7 @@ def finish(
 ) -> Experiment:
     """Make the ``Experiment`` of a trial; verdict and label are held back where replays cannot carry them."""
     decision = trial.decision
-    verdict, label, reason = decision.verdict, decision.label, decision.reason
+    verdict, label, reason = decision.verdict, decision.label, explained(decision, trial.results)
     held = hold_back(ready, decision.verdict) or caught(ready, trial)
     if held is not None and verdict != "unverified":
         verdict, reason = "unverified", held

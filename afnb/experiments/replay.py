@@ -42,7 +42,12 @@ class Setting(Protocol):
         """Run and judge one replay; whatever happens to it is a value."""
         ...
 
-    def check(self, seed: int, converges: Callable[[ReplayResult], bool] | None = None) -> Fidelity:
+    def check(
+        self,
+        seed: int,
+        converges: Callable[[ReplayResult], bool] | None = None,
+        stop: threading.Event | None = None,
+    ) -> Fidelity:
         """Replay the recording unpatched, nothing live; ``AgentError`` if nothing of it was replayed."""
         ...
 

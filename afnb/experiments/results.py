@@ -10,6 +10,7 @@ import afnb
 from afnb.causal import sentences
 from afnb.causal.decision import ArmCounts, Decision, Label, Verdict
 from afnb.core.arm import Tail
+from afnb.core.legible import one_line
 from afnb.core.page import Badge, Bar, Bars, Facts, Page, Part, Path, Shown, Table, Text, Tone
 from afnb.experiments.fidelity import Fidelity
 from afnb.experiments.replay import ReplayResult
@@ -270,6 +271,19 @@ def arms_parts(
             label = "evidence against no effect"
         parts.append(Path(label, values, threshold, "e-value after each block of replays"))
     return parts
+
+
+def explained(decision: Decision, results: Sequence[ReplayResult]) -> str:
+    """Why the rule stopped; where many replays were lost, the first detail of the commonest reason."""
+    if decision.stopped != "inconclusive":
+        return decision.reason
+    used = {(consumed.arm, consumed.index) for consumed in decision.consumed}
+    for result in sorted(results, key=lambda result: (result.role != "patch", result.index)):
+        named = f"({result.reason})"
+        if result.detail and named in decision.reason and (result.role, result.index) in used:
+            why = f"({result.reason}: {one_line(result.detail, 200)})"
+            return decision.reason.replace(named, why)
+    return decision.reason
 
 
 def lost_table(experiment: Experiment) -> Table | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from afnb.align.diff import Diff
 from afnb.causal.candidates import candidates
 from afnb.causal.consensus import SequentialConsensus
 from afnb.causal.decision import Rule, Verdict
 from afnb.causal.interventions import Graft, Resample
-from afnb.causal.minimise import Reduction, ddmin
+from afnb.causal.minimise import Minimiser, Reduction
 from afnb.core.jsonvalue import equal
 from afnb.errors import ParameterError
 from afnb.experiments.prepare import Prepared
@@ -65,15 +65,23 @@ class Search:
         return self.asked[subset].decision.verdict
 
     def minimise(self) -> Reduction:
-        """ddmin over the candidates."""
-        search = ddmin(len(self.pairs))
-        try:
-            subset = next(search)
-            while True:
-                subset = search.send(self.ask(subset))
-        except StopIteration as end:
-            reduction: Reduction = end.value
-            return reduction
+        """Delta debugging over the candidates; a part of a set that did not recover is not asked.
+
+        The run's closing answer carries the outcome itself: it repairs any run, whatever went wrong before.
+        So it is left aside at first, and tried alone if the steps before it do not recover.
+        """
+        closing = closing_answer(self.diff, self.pairs)
+        tried = [i for i in range(len(self.pairs)) if i != closing] or [0]
+        search = Minimiser(len(tried), remember=True, infer=True)
+        while search.question is not None:
+            search.answer(self.ask(tuple(tried[i] for i in search.question)))
+        found = search.result
+        assert found is not None
+        if found.subset is not None:
+            return replace(found, subset=tuple(tried[i] for i in found.subset))
+        if closing is None or len(tried) == len(self.pairs) or self.ask((closing,)) != "recovered":
+            return found
+        return Reduction("minimized", (closing,), found.questions + 1)
 
     def confirm(self, subset: tuple[int, ...]) -> list[Experiment]:
         """Each step of the set against the set without it, on fresh replays, at alpha over their number."""
@@ -115,14 +123,17 @@ def looser(rule: Rule) -> Rule:
 def graftable(bad: Recording, good: Recording, found: Diff) -> tuple[list[tuple[int, int]], list[str]]:
     """Candidates that can be grafted and would change something, and a note on each of the others.
 
-    A tool step whose call differs between the runs only inherits: its result follows from the answer
-    that made the call. That answer stands in its place, also where the alignment took it for alike.
+    Besides the fork and the two-sided moves after it: earlier pairs that the alignment takes for alike
+    and that differ in what was *done* (``acted_differently``), since one word of an argument can decide
+    a run. A tool step whose call differs only inherits: its result follows from the answer that made the
+    call, and that answer stands in its place.
     """
     if not found.comparable:
         return [], []
     pairs: list[tuple[int, int]] = []
     notes: list[str] = []
-    for pair in candidates(found):
+    regular = candidates(found)
+    for pair in [*acted_differently(found), *regular]:
         caller = calling_pair(found, pair)
         if caller is not None:
             notes.append(
@@ -136,11 +147,64 @@ def graftable(bad: Recording, good: Recording, found: Diff) -> tuple[list[tuple[
         except ParameterError as error:
             notes.append(f"step {pair[0]} is no candidate: {error}")
             continue
-        if compiled.unchanged:
+        if compiled.unchanged or says_the_same(found, pair):
             notes.append(f"step {pair[0]} is no candidate: both runs recorded the same there")
         else:
             pairs.append(pair)
+            if pair not in regular and caller is None:
+                notes.append(
+                    f"step {pair[0]} is a candidate though the runs do not part there: what it did differs"
+                )
     return sorted(pairs), notes
+
+
+def acted_differently(found: Diff) -> list[tuple[int, int]]:
+    """Aligned pairs before the fork that differ in what was done, though the runs did not part there.
+
+    That is: pairs that look unlike, answers that call other tools or with other arguments, and equal
+    calls with other results. Among pairs that look alike, wording counts for nothing here, so that
+    paraphrases do not flood the search.
+    """
+    pairs = []
+    before = found.moves if found.fork is None else found.moves[: found.fork.move]
+    for move in before:
+        if move.bad_step is None or move.good_step is None:
+            continue
+        ours, theirs = found.bad.steps[move.bad_step], found.good.steps[move.good_step]
+        if ours.kind != theirs.kind:
+            continue
+        if not move.in_sync(found.params.tau):
+            differs = True
+        elif ours.kind == "tool":
+            differs = (
+                ours.name == theirs.name
+                and equal(ours.inputs, theirs.inputs)
+                and not equal(ours.outputs, theirs.outputs)
+            )
+        else:
+            differs = not equal(calls_of(ours.outputs), calls_of(theirs.outputs))
+        if differs:
+            pairs.append((move.bad_step, move.good_step))
+    return pairs
+
+
+def calls_of(outputs: object) -> object:
+    """The tool calls of an llm step's outputs; None where there are none to compare."""
+    return outputs.get("tool_calls") if isinstance(outputs, dict) else None
+
+
+def closing_answer(found: Diff, pairs: list[tuple[int, int]]) -> int | None:
+    """Which of the pairs is the answer that ends both runs, if there is one and others besides."""
+    last = (len(found.bad.steps) - 1, len(found.good.steps) - 1)
+    if last not in pairs or len(pairs) == 1 or found.bad.steps[last[0]].kind != "llm":
+        return None
+    return pairs.index(last)
+
+
+def says_the_same(found: Diff, pair: tuple[int, int]) -> bool:
+    """Whether the two steps say the same; the ids and times around it differ from answer to answer."""
+    ours, theirs = found.bad.steps[pair[0]], found.good.steps[pair[1]]
+    return ours.kind == theirs.kind and equal(ours.outputs, theirs.outputs)
 
 
 def calling_pair(found: Diff, pair: tuple[int, int]) -> tuple[int, int] | None:

@@ -55,9 +55,14 @@ class TapeSetting:
         """Run and judge one replay."""
         return run_replay(self, job, gate=gate, stop=stop)
 
-    def check(self, seed: int, converges: Callable[[ReplayResult], bool] | None = None) -> Fidelity:
+    def check(
+        self,
+        seed: int,
+        converges: Callable[[ReplayResult], bool] | None = None,
+        stop: threading.Event | None = None,
+    ) -> Fidelity:
         """The self-check: one unpatched replay from the tape alone."""
-        return self_check(self, seed, converges)
+        return self_check(self, seed, converges, stop)
 
 
 def run_replay(
@@ -200,7 +205,10 @@ def _last_line(text: str | None) -> str | None:
 
 
 def self_check(
-    setting: TapeSetting, seed: int, converges: Callable[[ReplayResult], bool] | None = None
+    setting: TapeSetting,
+    seed: int,
+    converges: Callable[[ReplayResult], bool] | None = None,
+    stop: threading.Event | None = None,
 ) -> Fidelity:
     """Replay the recording unpatched from its tape alone, and say whether the agent did the same again.
 
@@ -210,14 +218,16 @@ def self_check(
         The agent cannot be started, or nothing it asked was on the tape.
     """
     recording = setting.recording
-    result = run_replay(setting, Job(None, "check", 0, derive_seed(seed, "check", recording.id)))
+    result = run_replay(setting, Job(None, "check", 0, derive_seed(seed, "check", recording.id)), stop=stop)
     report = result.report
     if result.cannot_start:
         raise AgentError(result.detail or "the agent cannot be started")
-    if report.served == 0 and result.reason != "timeout":
+    if report.served == 0 and result.reason not in ("timeout", "interrupted"):
         raise AgentError(nothing_served(setting, result))
     again = result.recording if isinstance(result.recording, Cassette) else Cassette(recording.id)
-    fault = (result.detail or "the agent timed out") if result.reason == "timeout" else None
+    fault = None
+    if result.reason in ("timeout", "interrupted"):
+        fault = result.detail or f"the agent's run ended by {result.reason}"
     return fidelity_of(
         setting.tape,
         report,
@@ -236,7 +246,8 @@ def nothing_served(setting: TapeSetting, result: ReplayResult) -> str:
     if report.requests == 0:
         hint = (
             "it asked afnb nothing: let it read its base URL from the environment "
-            "(Command(base_url_env=...)) or use ctx.http_client() in a function"
+            "(Command(base_url_env=...), on the command line --base-url-env) "
+            "or use ctx.http_client() in a function"
         )
         if result.agent_error:
             hint = f"it ended before it asked anything: {result.agent_error}"

@@ -15,7 +15,7 @@ from afnb.core.arm import Tail
 from afnb.core.matching import Matching
 from afnb.errors import ParameterError
 from afnb.experiments.arguments import check_settings
-from afnb.experiments.budget import Budget
+from afnb.experiments.budget import Budget, Meter
 from afnb.experiments.lab import Trial
 from afnb.experiments.prepare import Prepared, finish, prepare
 from afnb.experiments.recordings import AnyCompiled, agent_of, as_recording, compiled_arms, require_one_kind
@@ -33,7 +33,7 @@ def what_if(
     good: Any = None,
     consensus: Rule | None = None,
     n_jobs: int = 4,
-    budget: Budget | None = None,
+    budget: Budget | Meter | None = None,
     allow_tools: Iterable[str] = (),
     seed: int = 0,
     tail: Tail = "live",
@@ -70,7 +70,8 @@ def what_if(
     n_jobs
         Replays at a time, -1 for one per core. Verdict and used replays do not depend on it.
     budget
-        ``Budget()`` (200 live calls) unless another is given; printed before anything is spent.
+        ``Budget()`` (200 live calls) unless another is given; printed before anything is spent. The
+        limits of a ``Meter`` in its place are said by whoever made it.
     allow_tools
         Names of the agent's tools that may run again.
     seed

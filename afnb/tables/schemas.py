@@ -102,7 +102,11 @@ _ATTRIBUTION = (
     _c("task", "text", "task of the failing recording"),
     _c("verdict", "cat!", "recovered, not_recovered or unverified"),
     _c("label", "cat!", "verified or Unverified"),
-    _c("kind", "cat!", "repair, origin, no_cause, no_candidates, not_comparable, static or error"),
+    _c(
+        "kind",
+        "cat!",
+        "repair, origin, no_cause, asked_again, no_candidates, not_comparable, static or error",
+    ),
     _c("fork_step", "int", "step of the failing run at which the two part"),
     _c("steps", "int!", "steps of the failing run"),
     _c("origination", "json!", "steps of the confirmed minimal repair"),

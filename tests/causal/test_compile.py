@@ -281,7 +281,7 @@ OTHER = record("other", said("entirely different words here"))
         (lambda: compile_arms(Edit(0, "x"), Cassette("none")), "has 0 steps"),
         (lambda: compile_arms([Edit(2, "x"), Resample(2)], BAD), "two interventions on step 2"),
         (lambda: compile_arms(Resample(1), BAD), r"Resample\(step=1\): step 1 is the tool 'look'"),
-        (lambda: compile_arms(Graft(1), BAD), "Graft needs a good run"),
+        (lambda: compile_arms(Graft(1), BAD), r"Graft needs .* good=, a recording .*--graft GOOD"),
         (
             lambda: compile_arms(Graft(1), BAD, OTHER, diff(BAD, OTHER)),
             "no step of the good run other is aligned",

@@ -93,3 +93,40 @@ def test_answers_are_checked():
         search.answer("recovered")
     with pytest.raises(ParameterError, match="-1"):
         next(ddmin(-1))
+
+
+@given(st.integers(1, 8), st.data())
+@settings(max_examples=80)
+def test_inferring_ends_alike_where_parts_of_failing_sets_fail_and_asks_less(n, data):
+    """With a verdict that only larger sets improve, nothing is lost by not asking."""
+    sets = st.sets(st.integers(0, n - 1), min_size=1)
+    enough = data.draw(st.lists(sets, min_size=1, max_size=3))
+
+    def walk(*, infer):
+        asked = []
+        search = Minimiser(n, remember=True, infer=infer)
+        while search.question is not None:
+            asked.append(set(search.question))
+            recovers = any(need <= set(search.question) for need in enough)
+            search.answer("recovered" if recovers else "not_recovered")
+        return search.result.subset, asked
+
+    plain, asked_plain = walk(infer=False)
+    inferred, asked = walk(infer=True)
+    assert inferred == plain
+    assert len(asked) <= len(asked_plain)
+    failed = []
+    for subset in asked:
+        assert not any(subset <= earlier for earlier in failed)
+        if not any(need <= subset for need in enough):
+            failed.append(subset)
+
+
+def test_inferring_takes_unverified_for_nothing():
+    asked = []
+    search = Minimiser(4, remember=True, infer=True)
+    while search.question is not None:
+        asked.append(search.question)
+        search.answer("recovered" if len(search.question) == 4 else "unverified")
+    assert (0,) in asked
+    assert (0, 1) in asked

@@ -20,6 +20,11 @@ def test_the_demo_shows_all_three_verdicts(afnb_process: Process, tmp_path: Path
         "Not a cause (verified: not recovered)",
         "Undecided (Unverified)",
     ]
+    said = [line for line in done.stderr.splitlines() if line.startswith("budget:")]
+    assert said == [
+        "budget: at most 200 live calls for each of the first two questions, "
+        "at most 24 live calls for the third"
+    ]
     folder = tmp_path / "afnb-demo"
     names = {path.name for path in folder.iterdir()}
     assert names == {"report.html", "result.json", "alignment.png", "evidence.png", "replays.png"}

@@ -205,3 +205,84 @@ def test_a_path_is_as_good_as_a_recording(root: Any) -> None:
     a = attribute(bundled("refund"), bad=folder / "bad.json", good=str(folder / "good.json"))
     assert a.origination == (4,)
     assert run_from_cassette(bundled("refund").bad).outcome == "fail"
+
+
+def test_one_word_of_an_argument_is_found_though_the_steps_look_alike() -> None:
+    """The calls differ in one word, the texts not at all: the alignment takes them for alike."""
+
+    def play(right: float) -> Any:
+        def model(talk: Conversation, rng: random.Random) -> Any:
+            if not talk.called("lookup_order"):
+                return Say("Look at the order.", (Call("lookup_order", {"order": "8841"}),))
+            policy = talk.result_of("refund_policy")
+            if policy is None:
+                category = "electronics" if rng.random() < right else "accessories"
+                return Say(
+                    "Now the policy that applies to it.", (Call("refund_policy", {"category": category}),)
+                )
+            due = policy["return_window_days"] >= 12
+            return "Refund of $129.00 issued." if due else "Declined, it came back too late."
+
+        return model
+
+    bad, loop = recorded(play(0.0), "one-word-bad")
+    good, _ = recorded(play(1.0), "one-word-good")
+    d = afnb.diff(bad, good)
+    assert d.fork_step_observed != 2
+    a = afnb.attribute(
+        bad,
+        good,
+        agent=loop,
+        upstream=SimulatedUpstream(play(0.5)),
+        oracle=lambda run: "issued" in str(run.answer),
+        allow_tools=["lookup_order", "refund_policy"],
+        seed=1,
+        progress=False,
+    )
+    assert (a.verdict, a.label, a.origination) == ("recovered", "verified", (2,)), a.to_text()
+    assert any("step 2" in warning and "differs" in warning for warning in a.warnings)
+
+
+def test_asking_again_in_vain_says_which_step_was_asked() -> None:
+    def detour(talk: Conversation, rng: random.Random) -> Any:
+        if talk.called("refund_policy") and not talk.says("detour"):
+            return Say("detour into archives nobody asked about", (Call("lookup_order", {"order": "1"}),))
+        return "Declined." if talk.says("detour") else ends_early(talk, rng)
+
+    bad, loop = recorded(detour, "detour")
+    good, _ = recorded(ends_early, "straight")
+    a = afnb.attribute(
+        bad,
+        good,
+        agent=loop,
+        upstream=SimulatedUpstream(detour),
+        oracle=lambda run: "issued" in str(run.answer),
+        allow_tools=["lookup_order", "refund_policy"],
+        progress=False,
+    )
+    assert (a.verdict, a.label, a.kind) == ("not_recovered", "verified", "asked_again")
+    assert "Asking for step 4 (llm) again" in a.sentence()
+    assert "all candidate steps" not in a.to_text()
+
+
+def test_a_search_is_never_labelled_verified() -> None:
+    a = attribute(bundled("trip"))
+    labels = {(e.purpose, e.label) for e in a.experiments_run}
+    assert ("search", "Unverified") in labels
+    assert ("search", "verified") not in labels
+    assert ("confirmation", "verified") in labels
+
+
+def test_grafting_the_last_answer_is_said_to_carry_the_result() -> None:
+    pair = bundled("refund")
+    e = afnb.what_if(
+        pair.bad,
+        afnb.Edit(6, "Refund of $129.00 issued for order 8841."),
+        agent=pair.agent,
+        upstream=pair.upstream(),
+        oracle=pair.oracle,
+        allow_tools=pair.tools,
+        progress=False,
+    )
+    assert e.verdict == "recovered"
+    assert any("may carry the result itself" in warning for warning in e.warnings)

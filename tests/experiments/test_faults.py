@@ -16,6 +16,7 @@ import afnb
 from afnb.core.cassette import Response
 from afnb.errors import AgentError, UpstreamError
 from afnb.experiments.agents import Function
+from afnb.experiments.demo import bundled
 from afnb.experiments.replay import derive_seed
 from afnb.io.answers import error
 from afnb.io.serve import Session
@@ -36,7 +37,7 @@ def test_an_agent_that_cannot_start_ends_it_with_one_sentence() -> None:
 
 
 def test_an_agent_that_asks_nothing_is_no_quiet_live_run() -> None:
-    with pytest.raises(AgentError, match="0 of 2 exchanges"):
+    with pytest.raises(AgentError, match=r"0 of 2 exchanges.*base_url_env=.*--base-url-env"):
         experiment(1, 0, agent=afnb.Command(["python", "-c", "print('hello')"]))
 
 
@@ -57,7 +58,29 @@ def test_a_provider_that_is_down_gives_no_verdict() -> None:
     e = experiment(1, 0, upstream=down)
     assert e.label == "Unverified"
     assert ("provider_unreachable", "after") in reasons(e)
-    assert "provider_unreachable" in e.reason
+    assert "(provider_unreachable: connection refused)" in e.reason
+    assert "(provider_unreachable: connection refused)" in e.sentence()
+
+
+def test_the_card_of_an_attribution_says_why_the_provider_was_not_reached() -> None:
+    def down(_request: Any) -> str:
+        raise UpstreamError("connection refused by 127.0.0.1:9")
+
+    pair = bundled("refund")
+    a = afnb.attribute(
+        pair.bad,
+        pair.good,
+        agent=pair.agent,
+        upstream=down,
+        oracle=pair.oracle,
+        allow_tools=pair.tools,
+        progress=False,
+    )
+    assert (a.label, a.kind) == ("Unverified", "unverified")
+    assert "(provider_unreachable: connection refused by 127.0.0.1:9)" in a.reason
+    card = a.to_text()
+    assert "inconclusive replays" in card
+    assert card.count("connection refused by 127.0.0.1:9") >= 2
 
 
 @pytest.mark.parametrize("status", [401, 429, 500])

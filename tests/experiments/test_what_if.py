@@ -13,6 +13,7 @@ import pytest
 
 import afnb
 from afnb.errors import ParameterError
+from afnb.experiments.budget import Meter
 from afnb.io.simulated import SimulatedUpstream
 from afnb.tables.schemas import schema, volatile
 
@@ -73,6 +74,27 @@ def test_the_default_budget_is_printed_before_anything_is_spent(capsys: pytest.C
         recording(), afnb.Edit(0, "good beginning"), agent=agent, upstream=watching, oracle=right, n_jobs=1
     )
     assert "at most 200 live calls" in asked[0]
+
+
+def test_who_shares_a_budget_says_it_once_themselves(capsys: pytest.CaptureFixture[str]) -> None:
+    meter = Meter(afnb.Budget(live_calls=100))
+    for _ in range(2):
+        e = afnb.what_if(
+            recording(),
+            afnb.Edit(0, "good beginning"),
+            agent=agent,
+            upstream=lambda request: "right",
+            oracle=right,
+            budget=meter,
+        )
+        assert e.live_calls_spent > 0
+    assert meter.live_calls == 2 * e.live_calls_spent
+    assert "budget" not in capsys.readouterr().err
+
+
+def test_a_graft_says_how_the_good_run_is_given() -> None:
+    with pytest.raises(ParameterError, match=r"Graft needs .*: good=, a recording .*--graft GOOD"):
+        afnb.what_if(recording(), afnb.Graft(1), agent=agent, upstream=lambda request: "x", oracle=right)
 
 
 @pytest.mark.parametrize("tail", ["tape", "good"])
