@@ -10,7 +10,7 @@ MODULE_LINES = 450
 FUNCTION_LINES = 70
 
 LARGE_MODULES: dict[str, str] = {
-    "afnb.testing.planted": "agent, model and pair of planted runs are read together; a help for tests, not a room"
+    "afnb.testing.planted": "a help for tests: agent, model and pair are read together"
 }
 LONG_FUNCTIONS: dict[str, str] = {}
 
