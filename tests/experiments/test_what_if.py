@@ -86,6 +86,7 @@ def test_who_shares_a_budget_says_it_once_themselves(capsys: pytest.CaptureFixtu
             upstream=lambda request: "right",
             oracle=right,
             budget=meter,
+            n_jobs=1,
         )
         assert e.live_calls_spent > 0
     assert meter.live_calls == 2 * e.live_calls_spent
