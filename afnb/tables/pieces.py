@@ -262,9 +262,13 @@ class RunBook:
         )
 
     def _count(self, piece: Piece, lines_before: int) -> None:
+        here = set(piece.keys)
         for key, missing in piece.unread.items():
             if key not in self.slots:
                 self.unread.setdefault(key, _later(missing, 0, lines_before))
+            elif key not in here:  # the run began before this piece, which has no event of it
+                run = self.runs[self.slots[key]]
+                run.unread = run.unread or _later(missing, run.size, lines_before)
         room = self.most_problems - len(self.problems)
         self.problems += [
             p | {"line": _added(p.get("line"), lines_before)} for p in piece.problems[: max(0, room)]
