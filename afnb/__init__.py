@@ -20,11 +20,19 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "afnb.align.diff": ("Diff", "NotComparable"),
     "afnb.align.params": ("AlignParams",),
     "afnb.causal.consensus": ("MajorityConsensus", "SequentialConsensus"),
-    "afnb.causal.interventions": ("Edit", "Graft", "Resample"),
+    "afnb.causal.interventions": (
+        "DropMessage",
+        "Edit",
+        "Graft",
+        "InsertMessage",
+        "Resample",
+        "SystemPrompt",
+    ),
     "afnb.causal.oracles": ("AnswerEquals", "Converges", "ExitStatus", "Matches", "Outcome"),
     "afnb.core.cassette": ("Cassette", "Request", "Response"),
     "afnb.core.eventlog": ("EventLog",),
     "afnb.core.matching": ("Matching",),
+    "afnb.core.redaction": ("Redaction",),
     "afnb.core.run": ("Run", "Step"),
     "afnb.core.tape": ("Tape",),
     "afnb.errors": (
@@ -48,10 +56,13 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "afnb.experiments.ledger": ("Ledger",),
     "afnb.experiments.locate": ("locate",),
     "afnb.experiments.location": ("Location",),
+    "afnb.experiments.plan": ("plan",),
+    "afnb.experiments.planned": ("Plan",),
     "afnb.experiments.record": ("record",),
     "afnb.experiments.replaying": ("replay",),
     "afnb.experiments.results": ("Experiment",),
     "afnb.experiments.what_if": ("what_if",),
+    "afnb.io.convert": ("convert",),
     "afnb.io.events": ("read_events",),
     "afnb.io.eventwrite": ("write_events",),
     "afnb.io.executors": ("Tool",),
@@ -60,7 +71,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "afnb.io.record": ("Recorder",),
     "afnb.io.simulated": ("SimulatedUpstream",),
     "afnb.io.tools": ("tool",),
-    "afnb.io.upstream": ("LiveUpstream", "ScriptedUpstream", "Upstream"),
+    "afnb.io.upstream": ("HttpTool", "LiveUpstream", "ScriptedUpstream", "Upstream"),
     "afnb.io.validate_files": ("validate_files",),
     "afnb.report": ("Batch", "attribute_many", "read_batch"),
     "afnb.tables.events": ("event_log", "event_problems"),
@@ -82,9 +93,12 @@ if TYPE_CHECKING:
     from afnb.align.params import AlignParams as AlignParams
     from afnb.causal.consensus import MajorityConsensus as MajorityConsensus
     from afnb.causal.consensus import SequentialConsensus as SequentialConsensus
+    from afnb.causal.interventions import DropMessage as DropMessage
     from afnb.causal.interventions import Edit as Edit
     from afnb.causal.interventions import Graft as Graft
+    from afnb.causal.interventions import InsertMessage as InsertMessage
     from afnb.causal.interventions import Resample as Resample
+    from afnb.causal.interventions import SystemPrompt as SystemPrompt
     from afnb.causal.oracles import AnswerEquals as AnswerEquals
     from afnb.causal.oracles import Converges as Converges
     from afnb.causal.oracles import ExitStatus as ExitStatus
@@ -95,6 +109,7 @@ if TYPE_CHECKING:
     from afnb.core.cassette import Response as Response
     from afnb.core.eventlog import EventLog as EventLog
     from afnb.core.matching import Matching as Matching
+    from afnb.core.redaction import Redaction as Redaction
     from afnb.core.run import Run as Run
     from afnb.core.run import Step as Step
     from afnb.core.tape import Tape as Tape
@@ -118,10 +133,13 @@ if TYPE_CHECKING:
     from afnb.experiments.ledger import Ledger as Ledger
     from afnb.experiments.locate import locate as locate
     from afnb.experiments.location import Location as Location
+    from afnb.experiments.plan import plan as plan
+    from afnb.experiments.planned import Plan as Plan
     from afnb.experiments.record import record as record
     from afnb.experiments.replaying import replay as replay
     from afnb.experiments.results import Experiment as Experiment
     from afnb.experiments.what_if import what_if as what_if
+    from afnb.io.convert import convert as convert
     from afnb.io.events import read_events as read_events
     from afnb.io.eventwrite import write_events as write_events
     from afnb.io.executors import Tool as Tool
@@ -130,6 +148,7 @@ if TYPE_CHECKING:
     from afnb.io.record import Recorder as Recorder
     from afnb.io.simulated import SimulatedUpstream as SimulatedUpstream
     from afnb.io.tools import tool as tool
+    from afnb.io.upstream import HttpTool as HttpTool
     from afnb.io.upstream import LiveUpstream as LiveUpstream
     from afnb.io.upstream import ScriptedUpstream as ScriptedUpstream
     from afnb.io.upstream import Upstream as Upstream

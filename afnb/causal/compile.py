@@ -22,11 +22,13 @@ from afnb.causal.interventions import (
     Graft,
     Intervention,
     Interventions,
+    RequestIntervention,
     Resample,
     as_interventions,
 )
 from afnb.causal.marks import digest
-from afnb.causal.values import called, edited_answer, edited_result, written
+from afnb.causal.requests import change_of
+from afnb.causal.values import called, edited_answer, edited_result, tool_answer, written
 from afnb.core.arm import AnswerPatch, Arm, AskAgain, LogArm, Patch, ResultPatch, Tail
 from afnb.core.cassette import Cassette, Exchange, Response
 from afnb.core.jsonvalue import MISSING, dumps, equal
@@ -152,7 +154,8 @@ def _patch_parts(patch: Patch) -> list[object]:
         what = [response.status, response.headers, response.body, chunks, response.incomplete]
         return [*where, patch.branch, patch.ordinal, patch.as_recorded, *what]
     if isinstance(patch, AskAgain):
-        return [*where, patch.branch, patch.ordinal, patch.model]
+        change = [] if patch.change is None else [dumps(patch.change.to_json())]
+        return [*where, patch.branch, patch.ordinal, patch.model, *change]
     value = None if patch.value is MISSING else dumps(patch.value)
     source = [] if patch.tool_exchange is None else [patch.tool_exchange]
     return [*where, patch.call_id, patch.call_index, patch.tool, patch.as_recorded, value, *source]
@@ -173,6 +176,8 @@ def _run_order(patch: Patch) -> tuple[int, int, int]:
 def _same(patch: Patch, kept: Patch) -> bool:
     if isinstance(patch, AnswerPatch) and isinstance(kept, AnswerPatch):
         return patch.response == kept.response
+    if isinstance(patch, AskAgain) and isinstance(kept, AskAgain):
+        return patch.change is None
     if isinstance(patch, ResultPatch) and isinstance(kept, ResultPatch):
         return kept.value is not MISSING and equal(patch.value, kept.value)
     return False
@@ -251,6 +256,8 @@ def _resolve(item: Intervention, donor: _Donor | None) -> Intervention:
 
 
 def _patch_pair(item: Intervention, step: Step, source: _Source, donor: _Donor | None) -> tuple[Patch, Patch]:
+    if step.kind == "tool" and step.exchange is not None:
+        return _over_http_pair(item, step, source, donor)
     if step.kind == "tool":
         return _tool_pair(item, step, source, donor)
     if step.kind == "agent":
@@ -268,6 +275,12 @@ def _patch_pair(item: Intervention, step: Step, source: _Source, donor: _Donor |
                 f"{called(item)}: step {k} is no model answer (it is {step.kind} {step.name!r})"
             )
         return AskAgain(k, exchange.idx, ordinal, branch, item.model), kept
+    if isinstance(item, RequestIntervention):
+        if ordinal < 0:
+            raise ParameterError(f"{called(item)}: step {k} is no model answer (it is {step.kind})")
+        change = change_of(item, exchange.request)
+        again = AskAgain(k, exchange.idx, ordinal, branch)
+        return replace(again, change=change), again
     if isinstance(item, Edit):
         response = edited_answer(item, step, exchange)
     else:
@@ -277,7 +290,7 @@ def _patch_pair(item: Intervention, step: Step, source: _Source, donor: _Donor |
 
 
 def _tool_pair(item: Intervention, step: Step, source: _Source, donor: _Donor | None) -> tuple[Patch, Patch]:
-    if isinstance(item, Resample):
+    if isinstance(item, Resample | RequestIntervention):
         raise ParameterError(
             f"{called(item)}: step {item.step} is the tool {step.name!r}, which no provider can be asked for "
             "again; resample the answer that called it, or Edit its result"
@@ -308,6 +321,31 @@ def _tool_pair(item: Intervention, step: Step, source: _Source, donor: _Donor | 
             )
     kept = ResultPatch(k, exchange, step.call_id, call_index, step.name, step.outputs, True, number)
     return replace(kept, value=value, as_recorded=False), kept
+
+
+def _over_http_pair(
+    item: Intervention, step: Step, source: _Source, donor: _Donor | None
+) -> tuple[Patch, Patch]:
+    """A tool's result is replaced in the HTTP answer that brought it: an MCP server's, or a service's."""
+    if isinstance(item, Resample | RequestIntervention):
+        raise ParameterError(
+            f"{called(item)}: step {item.step} is the tool {step.name!r}; resample the answer that called "
+            "it, or Edit its result"
+        )
+    exchange = source.exchange(item, step.exchange)
+    k = item.step
+    assert k is not None
+    kept = AnswerPatch(k, exchange.idx, -1, "", exchange.response, as_recorded=True)
+    if isinstance(item, Edit):
+        value = edited_result(item, step)
+    else:
+        assert donor is not None
+        value = _same_kind(item, step, donor).outputs
+        if value is MISSING:
+            raise ParameterError(
+                f"{called(item)}: the good run recorded no result for its tool {step.name!r}"
+            )
+    return replace(kept, response=tool_answer(item, exchange, value), as_recorded=False), kept
 
 
 def _same_kind(item: Graft, step: Step, donor: _Donor) -> Step:

@@ -19,9 +19,11 @@ from afnb.causal.interventions import (
     Graft,
     Intervention,
     Interventions,
+    RequestIntervention,
     Resample,
     as_interventions,
 )
+from afnb.causal.requests import change_of, recorded_request
 from afnb.causal.values import called, changed_by
 from afnb.core import events as ev
 from afnb.core.arm import CallPatch, LogArm, Tail
@@ -109,7 +111,10 @@ def compile_log_arms(
             raise ParameterError(f"{called(item)}: the log records no completion of this call")
         step = run.steps[k]
         kept = CallPatch(k, step.kind, step.name, completions[k], as_recorded=True)
-        pairs.append((_patch(item, kept, step.outputs, donor), kept, item))
+        patch = _patch(item, kept, step.outputs, donor, step.inputs)
+        if patch.change is not None:
+            kept = replace(patch, change=None)
+        pairs.append((patch, kept, item))
     pairs.sort(key=lambda pair: pair[0].step)
     patches = tuple(patch for patch, _, _ in pairs)
     recorded = tuple(kept for _, kept, _ in pairs)
@@ -157,13 +162,20 @@ def _completions(log: EventLog) -> dict[int, Json]:
     return found
 
 
-def _patch(item: Intervention, kept: CallPatch, outputs: Any, donor: Donor | None) -> CallPatch:
+def _patch(
+    item: Intervention, kept: CallPatch, outputs: Any, donor: Donor | None, inputs: Any = MISSING
+) -> CallPatch:
     if isinstance(item, Resample):
         if kept.kind != "llm":
             raise ParameterError(
                 f"{called(item)}: step {kept.step} is the tool {kept.name!r}; resample a model call"
             )
         return replace(kept, ask=True, as_recorded=False, model=item.model, value=None)
+    if isinstance(item, RequestIntervention):
+        if kept.kind != "llm":
+            raise ParameterError(f"{called(item)}: step {kept.step} is the tool {kept.name!r}, no model call")
+        again = replace(kept, ask=True, as_recorded=False, value=None)
+        return replace(again, change=change_of(item, recorded_request(item, inputs, kept.value)))
     if isinstance(item, Edit):
         value = _edited(item, kept, outputs)
     else:
@@ -223,6 +235,10 @@ def _arm(
     return LogArm(name, patches, completion, first.step + 1, tail)
 
 
+def _change_part(patch: CallPatch) -> list[str]:
+    return [] if patch.change is None else [dumps(patch.change.to_json())]
+
+
 def log_arm_parts(arm: LogArm) -> list[object]:
     """What an arm does, for its fingerprint.
 
@@ -231,5 +247,8 @@ def log_arm_parts(arm: LogArm) -> list[object]:
     >>> log_arm_parts(LogArm("a", (), 3, 1))
     [3, 1, 'live', []]
     """
-    patches = [[p.step, p.kind, p.name, p.ask, p.as_recorded, p.model, dumps(p.value)] for p in arm.patches]
+    patches = [
+        [p.step, p.kind, p.name, p.ask, p.as_recorded, p.model, dumps(p.value), *_change_part(p)]
+        for p in arm.patches
+    ]
     return [arm.through_seq, arm.prefix_calls, arm.tail, patches]

@@ -7,11 +7,13 @@ the procedure will do and not what a formula thinks of it.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from afnb.causal.bisect import Bisection
 from afnb.causal.consensus import SEARCH, SequentialConsensus
+from afnb.causal.curve import Curve as Measured
 from afnb.causal.decision import ArmName, Decision, OutcomeKind
 from afnb.causal.minimise import Minimiser, Subset
 from afnb.errors import ParameterError
@@ -72,13 +74,15 @@ def one_cause(candidates: int, cause: int | None, patched: float, base: float, a
 class Rehearsal:
     """What one rehearsed attribution ended with, and the replays it used.
 
-    ``found`` is the set the search ended with (empty: none), ``verified`` the steps of it confirmed.
+    ``found`` is the set the search ended with (empty: none), ``verified`` the steps of it confirmed;
+    ``branches`` says for each branch point how many of the replays it took.
     """
 
     found: Subset
     verified: Subset
     replays: int
     search_replays: int
+    branches: tuple[tuple[int, int], ...] = ()
 
 
 def rehearse_attribution(
@@ -114,6 +118,7 @@ def rehearse_attribution(
     shared: dict[int, list[OutcomeKind]] = {}
     minimiser = Minimiser(world.candidates, remember=True, infer=True)
     used = 0
+    taken: Counter[int] = Counter()
     while minimiser.question is not None:
         subset = minimiser.question
         branch = max(subset)
@@ -126,12 +131,13 @@ def rehearse_attribution(
             coin,
             controls,
         )
-        used += decision.patch.conclusive + len(controls) - before
+        taken[branch] += decision.patch.conclusive + len(controls) - before
+        used = taken.total()
         minimiser.answer(decision.verdict)
     result = minimiser.result
     assert result is not None
     if result.subset is None:
-        return Rehearsal((), (), used, used)
+        return Rehearsal((), (), used, used, tuple(sorted(taken.items())))
     found, searched = result.subset, used
     branch, verified = max(found), []
     patches: list[OutcomeKind] = []
@@ -140,10 +146,10 @@ def rehearse_attribution(
         rates = (world.rate(found, branch), world.rate(rest, branch))
         before = len(patches)
         decision = _decide(rule.split(len(found)), rates, coin, [], patches)
-        used += len(patches) - before + decision.control.conclusive
+        taken[branch] += len(patches) - before + decision.control.conclusive
         if decision.verdict == "recovered":
             verified.append(step)
-    return Rehearsal(found, tuple(verified), used, searched)
+    return Rehearsal(found, tuple(verified), taken.total(), searched, tuple(sorted(taken.items())))
 
 
 def _decide(
@@ -172,17 +178,23 @@ def _decide(
 
 @dataclass(frozen=True, slots=True)
 class LocateRehearsal:
-    """What one rehearsed search for a drop ended with, and the replays it used."""
+    """What one rehearsed search for a drop ended with, and the replays it used; ``places``: where."""
 
     answer: int | None
     verified: bool
     interval: tuple[int, int]
     replays: int
     search_replays: int
+    places: tuple[tuple[int, int], ...] = ()
+    refuted: bool = False
 
 
 def rehearse_locate(
-    n: int, curve: Curve, seed: int, rule: SequentialConsensus | None = None, search: Bisection | None = None
+    n: int,
+    curve: Curve,
+    seed: int,
+    rule: SequentialConsensus | None = None,
+    search: Bisection | Measured | None = None,
 ) -> LocateRehearsal:
     """One search for a drop among ``n`` answers with its confirmation on fresh replays.
 
@@ -198,19 +210,25 @@ def rehearse_locate(
         located = state.decision
         if located is not None:
             break
-        (probe,) = state.wanted(1)
+        probe = state.wanted(1)[0]
         recovered = coin.random() < curve(probe.served)
         state.feed(probe.served, probe.index, "recovered" if recovered else "not_recovered")
+    taken = Counter(asked.served for asked in located.asked)
     if located.answer is None:
-        return LocateRehearsal(None, False, located.interval, located.replays, located.replays)
+        places = tuple(sorted(taken.items()))
+        return LocateRehearsal(None, False, located.interval, located.replays, located.replays, places)
     rates = (curve(located.answer - 1), curve(located.answer))
     decision = _decide(rule or SequentialConsensus(), rates, coin, [])
+    taken[located.answer - 1] += decision.patch.conclusive
+    taken[located.answer] += decision.control.conclusive
     return LocateRehearsal(
         located.answer,
         decision.verdict == "recovered",
         located.interval,
         located.replays + decision.replays,
         located.replays,
+        tuple(sorted(taken.items())),
+        decision.verdict == "not_recovered",
     )
 
 

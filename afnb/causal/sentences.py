@@ -64,9 +64,18 @@ def listed(steps: Sequence[object]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def _setting(steps: Sequence[int], also: Sequence[int]) -> str:
+def _setting(steps: Sequence[int], also: Sequence[int], what: str | None = None) -> str:
     """The do() part of a claim: what was held, what was re-run, what was changed."""
     every = sorted({*steps, *also})
+    if what is not None:
+        beside = ""
+        if also:
+            named = f"step{'s' if len(also) > 1 else ''} {listed(sorted(also))}"
+            beside = f", with {named} changed in both arms"
+        return (
+            f"With everything before step {every[0]} as recorded and everything from there on re-run"
+            f"{beside}, {what} (step{'s' if len(steps) > 1 else ''} {listed(sorted(steps))})"
+        )
     if len(every) == 1:
         step = every[0]
         return (
@@ -93,6 +102,7 @@ def experiment_sentence(
     reason: str | None = None,
     *,
     also: Sequence[int] = (),
+    what: str | None = None,
 ) -> str:
     """What one experiment has shown, or that it has shown nothing.
 
@@ -106,6 +116,8 @@ def experiment_sentence(
         Where the experiment holds the decision back (a screen, a failed self-check); else as decided.
     also
         Further steps that were changed in both arms (when one step of a set is confirmed).
+    what
+        What was changed, where it is more than an answer (``interventions.deed``).
 
     Examples
     --------
@@ -123,7 +135,7 @@ the run recover more often (3 of 3 against 0 of 3). Chance of saying so if it ma
     alpha, min_effect = decision.rule.error, decision.rule.refutes_below
     if label != "verified" or verdict == "unverified" or alpha is None or min_effect is None:
         return unverified(decision, reason)
-    setting, patch, control = _setting(steps, also), decision.patch, decision.control
+    setting, patch, control = _setting(steps, also, what), decision.patch, decision.control
     if verdict == "recovered":
         return (
             f"{setting} made the run recover more often ({patch.recovered} of {patch.conclusive} against "

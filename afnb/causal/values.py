@@ -10,6 +10,7 @@ from typing import Any
 from afnb.causal.interventions import Edit, Intervention
 from afnb.core.cassette import Exchange, Response
 from afnb.core.jsonvalue import MISSING, Json, dumps, loads
+from afnb.core.mcp import mcp_call, with_result
 from afnb.core.providers import write_answer
 from afnb.core.providers.base import without_length
 from afnb.core.run import Step
@@ -40,6 +41,17 @@ def edited_result(item: Edit, step: Step) -> Json:
     if not callable(item.value):
         return item.value
     return changed_by(item.value, item, None if step.outputs is MISSING else copy.deepcopy(step.outputs))
+
+
+def tool_answer(item: Intervention, exchange: Exchange, value: Json) -> Response:
+    """The recorded HTTP answer of a tool with another result: an MCP result, else the body itself."""
+    call = mcp_call(exchange.request)
+    if call is None:
+        return _with_body(exchange.response, value)
+    try:
+        return with_result(call, exchange.response, value)
+    except InputError as error:
+        raise ParameterError(f"{called(item)}: {error.message}") from None
 
 
 def written(item: Intervention, exchange: Exchange, outputs: Mapping[str, Json]) -> Response:

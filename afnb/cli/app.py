@@ -23,12 +23,16 @@ COMMANDS = (
     "validate",
     "diff",
     "record",
+    "recover",
     "replay",
     "attribute",
     "what_if",
     "locate",
+    "plan",
     "batch",
     "report",
+    "convert",
+    "mcp",
 )
 
 TROUBLE = 2

@@ -41,12 +41,14 @@ def add_parser(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the demo, print its page, write report and figures."""
     from afnb.experiments.demo import run_demo
+    from afnb.tables.schemas import SCHEMA_VERSION
 
     demo = run_demo(n_jobs=args.n_jobs, seed=args.seed)
     folder = Path(args.out)
     folder.mkdir(parents=True, exist_ok=True)
     results = {"cause": demo.cause, "no_cause": demo.no_cause, "undecided": demo.undecided}
-    whole_json = json.dumps({"afnb": "demo", **{name: json.loads(to_json(r)) for name, r in results.items()}})
+    told_json = {name: json.loads(to_json(r)) for name, r in results.items()}
+    whole_json = json.dumps({"afnb": "demo", "schema_version": SCHEMA_VERSION, **told_json})
     write_text(folder / "result.json", whole_json + "\n")
     write_text(folder / "report.html", document(*(r.page() for r in (demo.diff, *results.values()))))
     draw(demo, folder)

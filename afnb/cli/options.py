@@ -8,11 +8,13 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from afnb.cli.success import oracle_of
+from afnb.cli.upstreams import add_base_url, add_tool_upstream, add_upstream, base_urls_of, upstream_of
 from afnb.errors import ParameterError
 
 if TYPE_CHECKING:
     from afnb.causal.consensus import SequentialConsensus
     from afnb.core.matching import Matching
+    from afnb.core.redaction import Redaction
     from afnb.experiments.agents import Command
     from afnb.experiments.budget import Budget
 
@@ -47,18 +49,13 @@ def add_command(
 def add_agent(parser: argparse.ArgumentParser) -> None:
     """How the agent is started."""
     group = parser.add_argument_group("agent")
-    group.add_argument(
-        "--base-url-env",
-        metavar="NAME",
-        action="append",
-        help="variable the agent reads its base URL from (default OPENAI_BASE_URL; repeat for several)",
-    )
+    add_base_url(group)
     group.add_argument(
         "--timeout-s",
         metavar="S",
         type=seconds,
         default=60.0,
-        help="end a run after so many seconds (default 60)",
+        help="end a run after so many seconds, none for no limit (default 60; record: none)",
     )
     group.add_argument("--cwd", metavar="DIR", help="working directory of the agent")
 
@@ -66,11 +63,20 @@ def add_agent(parser: argparse.ArgumentParser) -> None:
 def add_replaying(parser: argparse.ArgumentParser) -> None:
     """How replays are run, judged and paid for."""
     group = parser.add_argument_group("replays")
-    group.add_argument("--upstream", metavar="URL", help="origin of the provider that answers live requests")
+    add_upstream(group, help="the provider that answers live requests")
+    add_tool_upstream(group)
     group.add_argument(
         "--n-jobs", metavar="N", type=jobs, default=4, help="replays at a time (default 4; -1: one per core)"
     )
     group.add_argument("--seed", metavar="N", type=whole, default=0, help="seed of all replays (default 0)")
+    add_rule(group)
+    add_allow_tools(group)
+    add_matching(parser)
+    add_budget(parser)
+
+
+def add_rule(group: Any) -> None:
+    """The rule that decides over replays."""
     group.add_argument(
         "--alpha", metavar="P", type=share, default=0.05, help="bound on a false verdict (default 0.05)"
     )
@@ -84,8 +90,10 @@ def add_replaying(parser: argparse.ArgumentParser) -> None:
         default=40,
         help="replays of one experiment at most (default 40)",
     )
-    add_allow_tools(group)
-    add_matching(parser)
+
+
+def add_budget(parser: argparse.ArgumentParser) -> None:
+    """What may be spent."""
     budget = parser.add_argument_group("budget")
     budget.add_argument(
         "--budget-live-calls",
@@ -130,6 +138,35 @@ def add_allow_tools(parser: Any) -> None:
         default=[],
         help="tools that may really run again in replays, separated by commas (repeatable)",
     )
+
+
+def add_redaction(parser: argparse.ArgumentParser) -> None:
+    """What is taken out of bodies before anything is written."""
+    group = parser.add_argument_group(
+        "redaction", "taken out before disk, and in every later replay and copy"
+    )
+    group.add_argument(
+        "--redact", metavar="PATH", action="append", default=[], help="JSON path to blank (repeatable)"
+    )
+    group.add_argument(
+        "--redact-pattern", metavar="REGEX", action="append", default=[], help="text to blank (repeatable)"
+    )
+    group.add_argument(
+        "--redact-secrets",
+        action="store_true",
+        help="blank what looks like a credential: fields such as api_key and password wherever they stand, "
+        "and the usual forms of keys and tokens in texts",
+    )
+
+
+def redaction_of(args: argparse.Namespace) -> Redaction | None:
+    """The ``Redaction`` that the arguments describe; None if they name nothing."""
+    from afnb.core.redaction import Redaction
+
+    asked = Redaction(tuple(args.redact), tuple(args.redact_pattern))
+    if args.redact_secrets:
+        asked = Redaction.secrets().merged(asked)
+    return asked if asked.paths or asked.patterns else None
 
 
 def add_matching(parser: argparse.ArgumentParser) -> None:
@@ -179,16 +216,18 @@ def add_success(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def agent_of(args: argparse.Namespace) -> Command:
-    """The ``Command`` that the arguments describe."""
+def agent_of(args: argparse.Namespace, *, capture: bool = True) -> Command:
+    """The ``Command`` that the arguments describe; without ``capture`` it uses this terminal."""
     from afnb.experiments.agents import Command
 
-    names = tuple(args.base_url_env or ("OPENAI_BASE_URL",))
+    urls = base_urls_of(args)
+    plain = next(iter(urls)) if len(urls) == 1 else tuple(urls)
     return Command(
         args.command_line,
-        base_url_env=names[0] if len(names) == 1 else names,
+        base_url_env=urls if any(urls.values()) else plain,
         timeout_s=args.timeout_s,
         cwd=args.cwd,
+        capture=capture,
     )
 
 
@@ -250,7 +289,7 @@ def replaying_of(args: argparse.Namespace) -> dict[str, Any]:
     """Keyword arguments that ``attribute`` and ``what_if`` share."""
     return {
         "agent": agent_of(args),
-        "upstream": args.upstream,
+        "upstream": upstream_of(args),
         "oracle": oracle_of(args.success) if args.success else None,
         "consensus": rule_of(args),
         "n_jobs": args.n_jobs,
@@ -324,6 +363,14 @@ def share(text: str) -> float:
     value = _number(text, "a number between 0 and 1")
     if not 0 < value < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number between 0 and 1")
+    return value
+
+
+def rate(text: str) -> float:
+    """A number from 0 to 1."""
+    value = _number(text, "a number from 0 to 1")
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
     return value
 
 

@@ -7,7 +7,17 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from afnb.cli.options import add_agent, add_command, agent_of, whole
+from afnb.cli.options import (
+    add_agent,
+    add_command,
+    add_matching,
+    add_redaction,
+    agent_of,
+    matching_of,
+    redaction_of,
+    whole,
+)
+from afnb.cli.upstreams import add_tool_upstream, add_upstream, base_urls_of, upstream_of
 from afnb.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -24,51 +34,42 @@ def add_parser(commands: Any) -> None:
         run,
         help="run an agent and record its exchanges with the provider (passes on the agent's exit status)",
         usage="--out FILE --upstream URL [options] -- CMD ARGS...",
-        example="afnb record --out run.json --upstream https://api.openai.com -- python agent.py",
+        example="afnb record --out run.json --upstream openai -- python agent.py\n  "
+        "afnb record --out run.json --upstream openai --upstream local=http://127.0.0.1:8000 "
+        "--base-url-env LOCAL_URL=local/v1 -- node agent.js",
         takes_command=True,
         hint="finished exchanges are kept; go on with: the same command and --append",
     )
     parser.add_argument(
         "--out", metavar="FILE", required=True, help="the new cassette; none is ever overwritten"
     )
-    parser.add_argument("--upstream", metavar="URL", required=True, help="origin of the provider")
+    add_upstream(parser, required=True, help="the provider")
+    add_tool_upstream(parser)
     parser.add_argument("--append", action="store_true", help="go on where an existing recording ends")
     parser.add_argument("--task", metavar="TEXT", help="what the agent was asked to do, kept in the cassette")
     parser.add_argument(
         "--seed", metavar="N", type=whole, default=0, help="AFNB_SEED of the agent (default 0)"
     )
-    parser.add_argument(
-        "--redact",
-        metavar="PATH",
-        action="append",
-        default=[],
-        help="JSON path to blank before disk (repeatable)",
-    )
-    parser.add_argument(
-        "--redact-pattern",
-        metavar="REGEX",
-        action="append",
-        default=[],
-        help="text to blank before disk (repeatable)",
-    )
+    add_redaction(parser)
+    add_matching(parser)
     add_agent(parser)
+    parser.set_defaults(timeout_s=None)
 
 
 def run(args: argparse.Namespace) -> int:
     """Record one run."""
     import afnb
-    from afnb.io.redact import Redaction
 
     if not args.append:
         check_new(args.out)
-    redaction = Redaction(tuple(args.redact), tuple(args.redact_pattern))
     done = afnb.record(
-        agent_of(args),
-        args.upstream,
+        agent_of(args, capture=False),
+        upstream_of(args),
         args.out,
         seed=args.seed,
         task=args.task,
-        redaction=redaction,
+        redaction=redaction_of(args),
+        matching=matching_of(args),
         append=args.append,
         say=lambda notice: print(f"afnb record: {notice}", file=sys.stderr, flush=True),
     )
@@ -99,13 +100,13 @@ def check_new(out: str) -> None:
     if os.path.lexists(journal_path(out)):
         raise ParameterError(
             f"{journal_path(out)} is left from a recording that was not closed; choose another name, "
-            "or go on with it: --append"
+            f"go on with it: --append, or close it: afnb recover {out}"
         )
 
 
 def reads(args: argparse.Namespace) -> str:
     """The question to ask of an agent that asked nothing."""
-    names = " or ".join(args.base_url_env or ("OPENAI_BASE_URL",))
+    names = " or ".join(base_urls_of(args))
     return f"does the agent read {names}? --base-url-env names another variable"
 
 

@@ -18,6 +18,7 @@ from afnb.cli.options import (
 )
 from afnb.cli.record import pass_on, reads
 from afnb.cli.show import add_output, show
+from afnb.cli.upstreams import add_tool_upstream, add_upstream, upstream_of
 from afnb.errors import ParameterError
 
 FAITHFUL, DIFFERS, NOTHING_SERVED = 0, 1, 2
@@ -42,11 +43,8 @@ def add_parser(commands: Any) -> None:
         help="say whether the agent does from the recording alone what it did when it was recorded: "
         "everything served, nothing missed, the same answer",
     )
-    parser.add_argument(
-        "--upstream",
-        metavar="URL",
-        help="who answers what the recording does not (default: nobody, it is refused)",
-    )
+    add_upstream(parser, help="who answers what the recording does not (default: nobody, it is refused)")
+    add_tool_upstream(parser)
     parser.add_argument(
         "--serve-through",
         metavar="K",
@@ -66,6 +64,11 @@ def add_parser(commands: Any) -> None:
         type=pace,
         default="at once",
         help="'at once' (default), 'as recorded', or a factor on the recorded times",
+    )
+    parser.add_argument(
+        "--interactive",
+        action="store_true",
+        help="let the agent use this terminal, for input as well (its output is not captured)",
     )
     parser.add_argument("--save", metavar="FILE", help="write the whole re-run as a new cassette")
     parser.add_argument(
@@ -92,8 +95,8 @@ def run(args: argparse.Namespace) -> int:
         )
     found = afnb.replay(
         args.recording,
-        agent=agent_of(args),
-        upstream=args.upstream,
+        agent=agent_of(args, capture=not args.interactive),
+        upstream=upstream_of(args),
         seed=args.seed,
         matching=matching_of(args),
         serve_through=args.serve_through,

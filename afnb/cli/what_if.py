@@ -57,6 +57,9 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--graft", metavar="GOOD", help="take the aligned step of this good recording")
     parser.add_argument("--resample", action="store_true", help="ask the provider again at the step")
+    parser.add_argument(
+        "--model", metavar="NAME", help="with --resample: ask this model from the step on, instead of its own"
+    )
     add_success(parser)
     add_replaying(parser)
     add_ledger(parser)
@@ -97,6 +100,8 @@ def interventions_of(args: argparse.Namespace) -> Iterator[Edit | Graft | Resamp
     """
     from afnb.causal.interventions import Edit, Graft, Resample
 
+    if args.model and not args.resample:
+        raise ParameterError("--model says whom to ask again; give it with --resample")
     kind = one_of(args, {"value": "--value", "graft": "--graft", "resample": "--resample"})
     if kind == "value" and len(args.value) != len(args.step):
         raise ParameterError(
@@ -106,7 +111,7 @@ def interventions_of(args: argparse.Namespace) -> Iterator[Edit | Graft | Resamp
         if kind == "value":
             yield Edit(step, value_of(args.value[i]))
         else:
-            yield Graft(step) if kind == "graft" else Resample(step)
+            yield Graft(step) if kind == "graft" else Resample(step, args.model)
 
 
 def value_of(name: str) -> Any:

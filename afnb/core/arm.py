@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from afnb.core.cassette import Response
+from afnb.core.reshape import RequestChange
 
 Tail = Literal["live", "tape", "good"]
 
@@ -31,13 +32,18 @@ class AnswerPatch:
 
 @dataclass(frozen=True, slots=True)
 class AskAgain:
-    """Ask the provider again at this exchange (``Resample``); ``model`` replaces the model if given."""
+    """Ask the provider again at this exchange (``Resample``).
+
+    From there on ``model`` takes the place of the model that the recording asked there, wherever the agent
+    asks for that one, and ``change`` is made to every request of the conversation.
+    """
 
     step: int
     exchange: int
     ordinal: int
     branch: str
     model: str | None = None
+    change: RequestChange | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +87,8 @@ class Arm:
 class CallPatch:
     """On an event log: what the run's ``step``-th call gives; ``ask`` asks it live instead.
 
-    ``kind`` is ``llm`` or ``tool``. ``value`` is the response of a model call or the output of a tool.
+    ``kind`` is ``llm`` or ``tool``. ``value`` is the response of a model call or the output of a tool;
+    ``model`` and ``change`` hold from there on, as in ``AskAgain``.
     """
 
     step: int
@@ -91,6 +98,7 @@ class CallPatch:
     ask: bool = False
     as_recorded: bool = False
     model: str | None = None
+    change: RequestChange | None = None
 
 
 @dataclass(frozen=True, slots=True)

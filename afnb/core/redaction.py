@@ -20,6 +20,28 @@ from afnb.core.matching import DEFAULT, Matching, mask_query, parse_path
 from afnb.errors import InputError, ParameterError
 
 REDACTED = "REDACTED"
+ANY_DEPTH = "**"
+
+SECRET_FIELDS = (
+    *("api_key", "apikey", "api-key", "x-api-key", "apiKey", "secret", "secret_key", "secretKey"),
+    *("password", "passwd", "client_secret", "clientSecret", "private_key", "privateKey"),
+    *("access_token", "accessToken", "refresh_token", "refreshToken", "id_token", "auth_token", "authToken"),
+    *("session_token", "sessionToken", "authorization", "aws_secret_access_key", "connection_string"),
+)
+"""Names of body fields that hold a credential (``token`` and ``key`` mean too much else)."""
+
+SECRET_FORMS = (
+    r"\bsk-[A-Za-z0-9_-]{16,}",
+    r"\bAIza[0-9A-Za-z_-]{35,}",
+    r"\bgh[pousr]_[A-Za-z0-9]{30,}|\bgithub_pat_[A-Za-z0-9_]{30,}",
+    r"\bxox[abeprs]-[A-Za-z0-9-]{10,}",
+    r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
+    r"\bhf_[A-Za-z0-9]{30,}|\bglpat-[A-Za-z0-9_-]{20,}",
+    r"\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
+    r"(?i:\bbearer )[A-Za-z0-9._~+/-]{16,}=*",
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]+?-----END [A-Z ]*PRIVATE KEY-----",
+)
+"""The usual forms of keys and tokens, as regular expressions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +52,8 @@ class Redaction:
     ----------
     paths
         JSON paths (``messages[*].content``, ``choices[*].message.content``) whose value is replaced, in
-        requests, responses and every event of a stream.
+        requests, responses and every event of a stream. ``**.api_key`` replaces texts and numbers of that
+        name at any depth, in texts that are JSON themselves (a tool call's arguments) as well.
     patterns
         Regular expressions; each match is replaced, in JSON texts and keys, in other text and in bytes.
     replacement
@@ -77,6 +100,19 @@ class Redaction:
                     f"redaction pattern {pattern!r} matches its own replacement {self.replacement!r}, "
                     "so redacting twice would differ; choose another replacement"
                 )
+
+    @classmethod
+    def secrets(cls) -> Redaction:
+        """What looks like a credential: fields called so at any depth, and the usual forms of keys in texts.
+
+        Examples
+        --------
+        >>> from afnb.core.cassette import Request
+        >>> body = b'{"password":"x1","n":{"text":"use sk-abcdefghijklmnop1234"}}'
+        >>> Redaction.secrets()(Request("POST", "/login", body=body)).body
+        b'{"password":"REDACTED","n":{"text":"use REDACTED"}}'
+        """
+        return cls(tuple(f'{ANY_DEPTH}["{name}"]' for name in SECRET_FIELDS), SECRET_FORMS)
 
     def __call__(self, request: Request) -> Request:
         """The request without what is to be taken out; doing it twice changes nothing more."""
@@ -242,6 +278,8 @@ def _replaced(value: Json, parts: tuple[tuple[bool, str | int], ...], new: str) 
     if not parts:
         return new
     (in_array, part), rest = parts[0], parts[1:]
+    if part == ANY_DEPTH:
+        return _everywhere(value, rest, new)
     if isinstance(value, list) and (in_array or part == "*"):
         wanted = range(len(value)) if part == "*" else range(int(part), min(int(part) + 1, len(value)))
         changed = {i: _replaced(value[i], rest, new) for i in wanted}
@@ -254,6 +292,29 @@ def _replaced(value: Json, parts: tuple[tuple[bool, str | int], ...], new: str) 
         if all(fresh[name] is value[name] for name in fresh):
             return value
         return {name: fresh.get(name, one) for name, one in value.items()}
+    return value
+
+
+def _everywhere(value: Json, parts: tuple[tuple[bool, str | int], ...], new: str) -> Json:
+    """A copy with the texts and numbers replaced that stand at a path anywhere in it."""
+    here = _replaced(value, parts, new)
+    if isinstance(value, dict) and isinstance(here, dict):
+        fresh = {
+            name: here[name] if here[name] is not one and not isinstance(one, dict | list | None | bool) else
+            _everywhere(one, parts, new)
+            for name, one in value.items()
+        }  # fmt: skip
+        return value if all(fresh[name] is value[name] for name in fresh) else fresh
+    if isinstance(value, list):
+        several = [_everywhere(one, parts, new) for one in value]
+        return value if all(a is b for a, b in zip(several, value, strict=True)) else several
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        try:
+            inside = loads(value)
+        except InputError:
+            return value
+        changed = _everywhere(inside, parts, new)
+        return value if changed is inside else dumps(changed)
     return value
 
 
@@ -306,9 +367,22 @@ def with_matching(cassette: Cassette, matching: Matching) -> Cassette:
     >>> matching_for(kept).ignore
     ('metadata.run_id',)
     """
+    return replace(cassette, attrs={**cassette.attrs, **kept_rules(matching)})
+
+
+def kept_rules(matching: Matching | None) -> dict[str, Any]:
+    """The fields of a recording that keep its rules; none for None.
+
+    Raises
+    ------
+    ParameterError
+        The rules hold a function, which no file can keep.
+    """
+    if matching is None:
+        return {}
     if matching.normalise is not None:
         raise ParameterError(
             f"the {matching.normaliser_name} cannot be kept in a recording, it is a function; "
             "give it to each replay as matching="
         )
-    return replace(cassette, attrs={**cassette.attrs, "matching": matching.to_json()})
+    return {"matching": matching.to_json()}

@@ -7,6 +7,7 @@
     exchange answered 429 or 5xx, asked again ───── an attempt: no step of its own
     any other exchange ──────────────────────────── one step of kind other
     recorded tool exchange ──────────────────────── joined with the call it answers, else a tool step
+    call of an MCP server or of an HTTP tool ────── likewise; the step keeps its exchange
 
 A step is not an exchange: a tool step seen only in messages has no exchange of its own, and one
 answer gives as many tool steps as it has calls.
@@ -22,6 +23,7 @@ from typing import Any
 from afnb.core.cassette import Cassette, Exchange, ToolExchange
 from afnb.core.jsonvalue import MISSING, Json, JsonOrMissing, equal, loads
 from afnb.core.linkage import Carried, Waiting
+from afnb.core.mcp import same_tool
 from afnb.core.providers import (
     Answer,
     Turn,
@@ -35,6 +37,7 @@ from afnb.core.providers import (
     turns_text,
 )
 from afnb.core.run import Run, Step, Warn
+from afnb.core.toolcalls import http_tools, tool_over_http
 from afnb.errors import InputError
 
 _ASKED_AGAIN = (408, 409, 425, 429)
@@ -180,6 +183,7 @@ class _Builder:
         self._calls: list[Waiting] = []
         self._tools = sorted(enumerate(cassette.tool_exchanges), key=lambda pair: pair[1].after_exchange)
         self._next_tool = 0
+        self._http_tools = http_tools(cassette)
         self._failed_asks: dict[int, int] = {}
         for final in self._attempts.values():
             self._failed_asks[final] = self._failed_asks.get(final, 0) + 1
@@ -195,7 +199,10 @@ class _Builder:
         if exchange.idx in self._attempts:
             return
         answer = read_answer(request, response)
-        if answer is None:
+        tool = tool_over_http(exchange, self._http_tools) if answer is None else None
+        if tool is not None:
+            self._over_http(exchange, tool)
+        elif answer is None:
             self._other(exchange, turns)
         else:
             self._llm(exchange, answer, turns, carried)
@@ -303,6 +310,26 @@ class _Builder:
             )
         )
 
+    def _over_http(self, exchange: Exchange, tool: ToolExchange) -> None:
+        waiting = self._call_of(replace(tool, after_exchange=exchange.idx - 1))
+        attrs: dict[str, Any] = {**tool.attrs, "effect": tool.effect, "status": exchange.response.status}
+        if tool.error is not None:
+            attrs["error"] = tool.error
+        if waiting is None:
+            outputs: JsonOrMissing = MISSING if tool.error is not None else tool.output
+            step = Step(len(self._steps), "tool", tool.name, tool.arguments, outputs)
+            self._steps.append(step)
+        else:
+            waiting.tool_exchange = tool
+            step = self._steps[waiting.place]
+        self._steps[step.idx] = replace(
+            step,
+            attrs={**step.attrs, **attrs},
+            t_start=exchange.t_start,
+            t_end=exchange.t_end,
+            exchange=exchange.idx,
+        )
+
     # --- recorded tool exchanges ---
 
     def place_tools_after(self, idx: int | None) -> None:
@@ -321,10 +348,11 @@ class _Builder:
 
     def _call_of(self, tool: ToolExchange) -> Waiting | None:
         """The call that a tool exchange answers: same tool, same arguments, made last before it ran."""
+        named = same_tool if tool.attrs.get("over") == "mcp" else str.__eq__
         free = [
             w
             for w in self._calls
-            if w.tool_exchange is None and w.call.name == tool.name and w.exchange <= tool.after_exchange
+            if w.tool_exchange is None and named(w.call.name, tool.name) and w.exchange <= tool.after_exchange
         ]
         same = [w for w in free if equal(w.call.arguments, tool.arguments)]
         near = same or [w for w in free if w.exchange == tool.after_exchange]

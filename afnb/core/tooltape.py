@@ -18,6 +18,7 @@ from afnb.core.nearest import Explanation
 from afnb.core.redaction import Redaction, matching_for
 from afnb.core.steps import run_from_cassette
 from afnb.core.tape import Hit, Play, Repeat, Tape
+from afnb.core.toolcalls import wrapped_tools
 
 METHOD = "TOOL"
 _RULES = frozenset({"key_order", "numbers"})
@@ -32,20 +33,6 @@ def tool_request(name: str, arguments: Json) -> Request:
     '/look'
     """
     return Request(METHOD, "/" + name, (("content-type", "application/json"),), dumps(arguments).encode())
-
-
-def wrapped_tools(cassette: Cassette) -> dict[str, str]:
-    """The tools that were wrapped when a recording was made, with their effects, called or not.
-
-    Examples
-    --------
-    >>> wrapped_tools(Cassette("c", tool_exchanges=(ToolExchange("look", {}, 1, "read"),)))
-    {'look': 'read'}
-    """
-    said = cassette.attrs.get("tools")
-    known = said if isinstance(said, dict) else {}
-    found = {name: effect for name, effect in known.items() if isinstance(effect, str)}
-    return {**found, **{tool.name: tool.effect for tool in cassette.tool_exchanges}}
 
 
 @dataclass(frozen=True, slots=True)

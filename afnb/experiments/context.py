@@ -12,6 +12,7 @@ from typing import Any
 from afnb.errors import AgentError
 from afnb.io.serve import Session
 from afnb.io.server import LoopbackServer
+from afnb.io.tools import SESSION_VARIABLE
 from afnb.io.transport import async_client, async_transport, client, transport
 from afnb.io.upstream import Upstream
 
@@ -94,6 +95,10 @@ class AgentContext:
                 server.__enter__()
                 self._server = server
             return self._server.base_url
+
+    def environment(self) -> dict[str, str]:
+        """Variables for a process that the agent starts, so that its wrapped tools belong to this run."""
+        return {SESSION_VARIABLE: self.base_url}
 
     def close(self) -> None:
         """Close what was made for this run."""

@@ -22,7 +22,8 @@ from afnb.core.cassette import Request, Response
 from afnb.core.eventlog import EventLog
 from afnb.core.jsonvalue import MISSING, Json, dumps
 from afnb.core.logsteps import call_seqs, run_from_log
-from afnb.core.providers import read_answer, with_model
+from afnb.core.providers import read_answer, requested_model, with_model
+from afnb.core.reshape import reshape
 from afnb.core.run import Run
 from afnb.errors import AgentError, Divergence, NeedsReconciliation, UpstreamError, WriteRefused
 from afnb.experiments.fidelity import Fidelity
@@ -62,6 +63,7 @@ class LiveCalls(Upstream):
         self.applied: list[int] = []
         if arm is not None and not arm.patches[0].ask:
             self.applied.append(arm.patches[0].step)
+        self.models: dict[str, str] = {}
         self.held: str | None = None
         self.errors: list[str] = []
         self.unanswered: str | None = None
@@ -103,8 +105,10 @@ class LiveCalls(Upstream):
         reason = None if self.gate is None else self.gate(request)
         if reason is not None:
             raise self.hold(reason)
-        if patch is not None and patch.model is not None:
-            request = with_model(request, patch.model)
+        changed = self.changed(request, patch)
+        if changed is None:
+            raise self.hold("not_changed: this request lacks the message that was to be changed")
+        request = changed
         self.live += 1
         try:
             response = self.model.answer(request)
@@ -122,6 +126,22 @@ class LiveCalls(Upstream):
             if self.gate is not None:
                 self.gate.spent(request, answer)
         return response
+
+    def changed(self, request: Request, patch: CallPatch | None) -> Request | None:
+        """The request with what holds from earlier steps on, and with what begins here; None if it cannot."""
+        asked = requested_model(request)
+        for known in self.patches.values():
+            if known.step in self.applied and known.change is not None:
+                request = reshape(request, known.change) or request
+        if patch is not None and patch.change is not None:
+            made = reshape(request, patch.change)
+            if made is None:
+                return None
+            request = made
+        if patch is not None and patch.model is not None and asked is not None:
+            self.models[asked] = patch.model
+        model = self.models.get(asked or "")
+        return request if model is None else with_model(request, model)
 
     def tool(self, tool: Tool) -> Tool:
         """The tool, with later patches of its calls."""

@@ -15,7 +15,7 @@ from afnb.core.cassette import Cassette
 from afnb.core.page import Badge, Facts, Page, Shown, Table, Text
 from afnb.core.providers import is_model_request, offered_tools
 from afnb.core.run import Run
-from afnb.core.tooltape import wrapped_tools
+from afnb.core.toolcalls import effect_of, seen_tools
 from afnb.errors import ParameterError
 
 
@@ -109,7 +109,7 @@ def preflight(recordings: Sequence[tuple[Cassette, Run]], arm: Arm, allow_tools:
         for step in run.steps:
             if step.kind == "tool":
                 calls[step.name] = calls.get(step.name, 0) + 1
-        wrapped.update(wrapped_tools(cassette))
+        wrapped.update(seen_tools(cassette))
         for exchange in cassette.exchanges:
             if is_model_request(exchange.request):
                 offered.update(offered_tools(exchange.request))
@@ -174,7 +174,7 @@ def unknown_names(allowed: Collection[str], tools: Collection[str]) -> tuple[tup
 
 
 def _fate(name: str, allowed: frozenset[str], wrapped: dict[str, str]) -> str:
-    effect = wrapped.get(name)
+    effect = effect_of(name, wrapped)
     if effect is None:
         return "runs again, allowed" if name in allowed else "would run again, not allowed"
     if effect == "write" and name not in allowed:

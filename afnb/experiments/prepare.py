@@ -175,6 +175,7 @@ def finish(
     texts: tuple[str, ...],
     steps: tuple[int, ...],
     also: tuple[int, ...] = (),
+    deed: str | None = None,
 ) -> Experiment:
     """Make the ``Experiment`` of a trial; verdict and label are held back where replays cannot carry them."""
     decision = trial.decision
@@ -195,6 +196,7 @@ def finish(
         interventions=texts,
         steps=steps,
         also=also,
+        deed=deed,
         oracle=ready.oracle.describe(),
         oracle_fingerprint=ready.oracle.fingerprint(),
         rule=repr(rule),

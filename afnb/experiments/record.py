@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from afnb.core.cassette import Cassette
+from afnb.core.matching import Matching
 from afnb.experiments.agents import Agent, AgentResult, Command, as_agent
 from afnb.io.environment import base_url_paths
 from afnb.io.process import scratch
@@ -98,6 +99,7 @@ def record(
     seed: int = 0,
     task: str | None = None,
     redaction: Redaction | None = None,
+    matching: Matching | None = None,
     append: bool = False,
     stop: threading.Event | None = None,
     say: Callable[[str], None] | None = None,
@@ -118,6 +120,8 @@ def record(
         What the agent was asked to do, kept in the cassette.
     redaction
         What is taken out of bodies before anything reaches the disk.
+    matching
+        Rules kept in the recording, for every replay that names no others.
     append
         Go on where an existing recording, or the journal that a crash left, ends.
     stop
@@ -146,7 +150,7 @@ def record(
     ('made-up', 1, 0)
     """
     runnable = as_agent(agent)
-    recorder = Recorder(out, upstream, task=task, redaction=redaction, append=append)
+    recorder = Recorder(out, upstream, task=task, redaction=redaction, matching=matching, append=append)
     with recorder, scratch() as workdir:
         if say is not None:
             say(recorder.notice)

@@ -238,7 +238,8 @@ def replay(
     tape = Tape(cassette, matching, repeat)
     arm = _arm(cassette, serve_through, provider is not None)
     name, live = f"{cassette.id}/replay", provider is not None
-    session = Session(tape, arm, id=name, live=live, pace=pace, allow_tools=allow_tools)
+    tools = {} if provider is None else provider.tools
+    session = Session(tape, arm, id=name, live=live, pace=pace, allow_tools=allow_tools, http_tools=tools)
     workdir = Path(tempfile.mkdtemp(prefix="afnb-replay-"))
     try:
         outcome = runner.run(session, provider, seed=seed, workdir=workdir)

@@ -70,6 +70,7 @@ class Experiment(Shown):
     wall_s: float
     budget: str
     also: tuple[int, ...] = ()
+    deed: str | None = None
     dollars_spent: float = 0.0
     replays_reused: int = field(default=0, compare=False)
     n_jobs: int = field(default=1, compare=False)
@@ -168,7 +169,7 @@ class Experiment(Shown):
     def sentence(self) -> str:
         """In one true sentence, what was shown and what was not."""
         return sentences.experiment_sentence(
-            self.decision, self.steps, self.verdict, self.label, self.reason, also=self.also
+            self.decision, self.steps, self.verdict, self.label, self.reason, also=self.also, what=self.deed
         )
 
     def page(self) -> Page:

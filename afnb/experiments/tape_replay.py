@@ -92,6 +92,7 @@ def run_replay(
         gate=gate,
         spent=gate.spent,
         allow_tools=setting.allow_tools,
+        http_tools=None if setting.upstream is None else setting.upstream.tools,
     )
     upstream = setting.upstream
     if upstream is not None:

@@ -9,7 +9,7 @@ from afnb.align.diff import diff
 from afnb.align.params import AlignParams
 from afnb.causal.consensus import SequentialConsensus
 from afnb.causal.decision import Rule
-from afnb.causal.interventions import Interventions
+from afnb.causal.interventions import Interventions, deed
 from afnb.causal.oracles import as_oracle
 from afnb.core.arm import Tail
 from afnb.core.matching import Matching
@@ -52,9 +52,11 @@ def what_if(
     Parameters
     ----------
     recording
-        The failing run: a ``Cassette``, an ``EventLog``, or the path of one.
+        The failing run: a ``Cassette``, an ``EventLog``, or the path of one. The ``recording`` of a replay
+        can be branched again: what was changed in it holds.
     intervention
-        ``Graft``, ``Edit``, ``Resample``, or a list of them.
+        ``Graft``, ``Edit``, ``Resample``, ``SystemPrompt``, ``DropMessage``, ``InsertMessage``, or a list of
+        them on different steps.
     agent
         ``Command([...])``, ``Function(f)``, a list of arguments or a plain function; for an event log a
         ``LoggedAgent``.
@@ -190,7 +192,19 @@ def one_experiment(
         trial = ready.lab.run(compiled.patch, control, rule, stage, title)
     steps = compiled.steps if without is None else (without,)
     also: tuple[int, ...] = ()
+    changed = compiled.interventions
     if without is not None:
         texts = tuple(text for text, step in zip(texts, compiled.steps, strict=True) if step == without)
         also = tuple(step for step in compiled.steps if step != without)
-    return finish(ready, trial, rule, title=title, purpose=purpose, texts=texts, steps=steps, also=also)
+        changed = tuple(one for one in changed if one.step == without)
+    return finish(
+        ready,
+        trial,
+        rule,
+        title=title,
+        purpose=purpose,
+        texts=texts,
+        steps=steps,
+        also=also,
+        deed=deed(changed),
+    )

@@ -1,8 +1,8 @@
 """Answers in a provider's own shape, made from plain values: for scripted and simulated providers.
 
 ``Say`` and ``Call`` are what a made-up model says; ``emit`` writes them as the JSON or the event stream
-that the request asks for, in the shape its path belongs to (OpenAI chat completions, Anthropic
-messages), so that the official SDKs accept it.
+that the request asks for, in the shape its path belongs to (OpenAI chat completions and responses,
+Anthropic messages, Gemini), so that the official SDKs accept it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from afnb.core.cassette import Chunk, Request, Response
 from afnb.core.jsonvalue import dumps, loads
 from afnb.errors import UpstreamError
+from afnb.io.answers_more import gemini_answer, gemini_model, responses_answer
 
 JSON = (("content-type", "application/json"),)
 SSE = (("content-type", "text/event-stream; charset=utf-8"),)
@@ -43,7 +44,7 @@ class Say:
 
 
 def shape_of(request: Request) -> str | None:
-    """``openai.chat`` or ``anthropic.messages`` by the request's path, else None.
+    """``openai.chat``, ``openai.responses``, ``anthropic.messages`` or ``gemini`` by the path, else None.
 
     Examples
     --------
@@ -55,6 +56,10 @@ def shape_of(request: Request) -> str | None:
         return None
     if path.endswith("/chat/completions"):
         return "openai.chat"
+    if path.endswith("/responses"):
+        return "openai.responses"
+    if path.endswith((":generateContent", ":streamGenerateContent")):
+        return "gemini"
     return "anthropic.messages" if path.endswith("/messages") else None
 
 
@@ -135,12 +140,11 @@ def emit(request: Request, say: Say, rng: random.Random, *, pace_ms: float = 0.0
         return error(
             request, 404, f"{request.method} {request.path} is no model request that is simulated here"
         )
-    said = _with_ids(say, rng, "call_" if shape == "openai.chat" else "toolu_")
-    model = say.model or str(body.get("model", "simulated"))
+    said = _with_ids(say, rng, "toolu_" if shape == "anthropic.messages" else "call_")
+    model = say.model or str(body.get("model") or gemini_model(request))
     counts = (max(1, len(request.body) // 4), max(1, (len(say.text) + len(dumps(_plain(said.calls)))) // 4))
-    writer = _chat if shape == "openai.chat" else _messages
-    whole, events = writer(said, model, counts, rng, body)
-    if body.get("stream") is not True:
+    whole, events = _WRITERS[shape](said, model, counts, rng, body)
+    if body.get("stream") is not True and ":streamGenerateContent" not in request.path:
         return Response(200, JSON, dumps(whole).encode())
     pieces = [event.encode() for event in events()]
     chunks = tuple(Chunk(i * pace_ms, piece) for i, piece in enumerate(pieces))
@@ -250,3 +254,29 @@ def _messages(
         return [f"event: {event['type']}\ndata: {dumps(event)}\n\n" for event in out]
 
     return whole, events
+
+
+def _responses(
+    say: Say, model: str, counts: tuple[int, int], rng: random.Random, body: dict[str, Any]
+) -> _Written:
+    calls = [(str(c.id), c.name, c.arguments) for c in say.calls]
+    return responses_answer(say.text, calls, _cut, model, counts, rng, CREATED)
+
+
+def _gemini(
+    say: Say, model: str, counts: tuple[int, int], rng: random.Random, body: dict[str, Any]
+) -> _Written:
+    calls = [(str(c.id), c.name, c.arguments) for c in say.calls]
+    return gemini_answer(say.text, calls, _pieces, model, counts, rng)
+
+
+def _cut(text: str) -> list[str]:
+    return _slices(text) if text[:1] == "{" else _pieces(text)
+
+
+_WRITERS = {
+    "openai.chat": _chat,
+    "openai.responses": _responses,
+    "anthropic.messages": _messages,
+    "gemini": _gemini,
+}

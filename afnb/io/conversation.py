@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from afnb.core.cassette import Request
-from afnb.core.jsonvalue import loads
+from afnb.core.jsonvalue import dumps, loads
+from afnb.core.providers import offered_tools, read_turns
 from afnb.io.answers import Call, body_of, shape_of
+from afnb.io.answers_more import gemini_model
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ class Conversation:
 
 
 def read_conversation(request: Request, occurrence: int = 0) -> Conversation | None:
-    """Read a chat completions or messages request; None for any other.
+    """Read a request of a shape that is simulated (see ``answers.shape_of``); None for any other.
 
     Examples
     --------
@@ -110,6 +112,8 @@ def read_conversation(request: Request, occurrence: int = 0) -> Conversation | N
     shape, body = shape_of(request), body_of(request)
     if shape is None:
         return None
+    if shape not in ("openai.chat", "anthropic.messages"):
+        return _from_turns(request, body, occurrence)
     listed = [m for m in _list(body.get("messages")) if isinstance(m, dict)]
     chat = shape == "openai.chat"
     names: dict[str, str] = {}
@@ -126,6 +130,32 @@ def read_conversation(request: Request, occurrence: int = 0) -> Conversation | N
         str(body.get("model", "")),
         body,
         occurrence,
+    )
+
+
+def _from_turns(request: Request, body: dict[str, Any], occurrence: int) -> Conversation:
+    """A request of any shape that ``core.providers`` reads."""
+    system: list[str] = []
+    messages: list[Message] = []
+    names: dict[str, str] = {}
+    for turn in read_turns(request):
+        if turn.role == "system":
+            system.append(turn.text)
+            continue
+        names.update((call.id, call.name) for call in turn.calls)
+        calls = tuple(Call(call.name, call.arguments, call.id) for call in turn.calls)
+        results = tuple(
+            ToolResult(
+                one.name or names.get(one.call_id),
+                one.call_id,
+                one.value if isinstance(one.value, str) else dumps(one.value),
+            )
+            for one in turn.results
+        )
+        messages.append(Message(turn.role, turn.text, calls, results))
+    model = body.get("model") or gemini_model(request)
+    return Conversation(
+        "\n".join(system), tuple(messages), offered_tools(request), str(model), body, occurrence
     )
 
 

@@ -18,6 +18,7 @@ from afnb.errors import InputError, ParameterError
 from afnb.io.files import PathLike
 from afnb.io.formats import cassette as cassette_format
 from afnb.io.formats import eventlog as eventlog_format
+from afnb.io.formats import mcp as mcp_format
 from afnb.io.formats import trace as trace_format
 from afnb.io.formats import vcr as vcr_format
 from afnb.io.formats.reading import read_json
@@ -50,6 +51,7 @@ FORMATS: tuple[Format, ...] = (
     Format("cassette", "a cassette (JSON)", cassette_format.detect, cassette_format.load),
     Format("trace", "a trace (JSON)", trace_format.detect, trace_format.load),
     Format("eventlog", "an event log", eventlog_format.detect, eventlog_format.load, several=True),
+    Format("mcp", "a transcript of MCP over stdio (JSON lines)", mcp_format.detect, mcp_format.load),
     Format("vcr", "a VCR.py cassette (YAML)", vcr_format.detect, vcr_format.load),
 )
 """Every format, in the order in which they are asked."""

@@ -14,6 +14,8 @@ from types import ModuleType, TracebackType
 from typing import Any, Self
 
 from afnb.core.cassette import Cassette, Exchange, ToolExchange
+from afnb.core.matching import Matching
+from afnb.core.redaction import kept_rules
 from afnb.errors import ParameterError
 from afnb.io.journal import Journal
 from afnb.io.redact import Redaction
@@ -59,6 +61,8 @@ class Recorder:
         Kept in the cassette; the id is the file's name by default.
     redaction
         What is taken out of bodies before anything reaches the disk.
+    matching
+        Rules kept in the recording, for every replay that names no others.
     append
         Go on where an existing recording, or the journal that a crash left, ends.
     sync
@@ -89,16 +93,18 @@ class Recorder:
         task: str | None = None,
         attrs: Mapping[str, Any] | None = None,
         redaction: Redaction | None = None,
+        matching: Matching | None = None,
         append: bool = False,
         sync: bool = False,
     ) -> None:
         self.path = os.fspath(out)
         self.upstream: Upstream | None = None if upstream is None else as_upstream(upstream)
         self.notice = recording_notice(redaction)
+        tools = {} if self.upstream is None else self.upstream.tools
         self._options: dict[str, Any] = {
             "id": id,
             "task": task,
-            "attrs": attrs,
+            "attrs": {**(attrs or {}), **({"http_tools": tools} if tools else {}), **kept_rules(matching)},
             "redaction": redaction,
             "append": append,
             "sync": sync,

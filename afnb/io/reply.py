@@ -247,6 +247,11 @@ class Upstream:
         """Who this is, in one word for reports: an origin such as ``https://api.openai.com``."""
         return type(self).__name__
 
+    @property
+    def tools(self) -> dict[str, str | None]:
+        """Of several upstreams those that are tools, each with its declared effect."""
+        return {}
+
     def answer(self, request: Request) -> Response:
         """The whole answer. A streamed body has its chunks with their arrival times."""
         return self.open(request).collect()

@@ -14,12 +14,13 @@ an answer, ask the provider, or refuse. What the provider said is handed in agai
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from afnb.core import providers
 from afnb.core.arm import AnswerPatch, Arm, AskAgain
 from afnb.core.cassette import Cassette, Exchange, Request, Response, ToolExchange
+from afnb.core.mcp import mcp_effects
 from afnb.core.providers import Answer
 from afnb.core.tape import Hit, Miss, Tape
 from afnb.errors import ParameterError
@@ -57,17 +58,17 @@ class Session:
         Keep recorded ``retry-after`` headers. By default a recorded 429 or 5xx is served with a delay of a
         millisecond, so that a client's own retry does not sleep through the replay.
     pace
-        How fast recorded answers are given, where a server or a transport says nothing else: ``"at once"``,
-        ``"as recorded"`` or a factor on the recorded times.
+        How fast recorded answers are given: ``"at once"``, ``"as recorded"`` or a factor on the times.
     sink
         Called with each exchange as it completes, in order, fit for disk: a recorder's journal.
     tool_sink, wrapped_sink
         The same for each call of a wrapped tool, and for what tools are wrapped at all.
     allow_tools
-        Names of wrapped tools that may really run again although they write.
+        Names of tools that may really run again although they write.
+    http_tools
+        Upstreams that are tools, with their effects (``RoutedUpstream.tools``).
     spent
-        Told of each answer that a model gave live, as it completes: what was asked, and the answer (None
-        where it cannot be read).
+        Told of each live answer of a model: what was asked, and the answer (None if it cannot be read).
 
     Raises
     ------
@@ -90,6 +91,7 @@ class Session:
         tool_sink: Callable[[ToolExchange], None] | None = None,
         wrapped_sink: Callable[[dict[str, str]], None] | None = None,
         allow_tools: Iterable[str] = (),
+        http_tools: Mapping[str, str | None] | None = None,
         spent: Callable[[Request, Answer | None], None] | None = None,
     ) -> None:
         check_arm(tape, arm, good)
@@ -119,13 +121,13 @@ class Session:
             self._tally,
             self._recording,
             self._flights,
+            over_http={**({} if tape is None else mcp_effects(tape.cassette)), **(http_tools or {})},
             good=None if self._good_facts is None else self._good_facts.tools,
             allowed=allow_tools,
             live=live,
             sink=tool_sink,
             wrapped_sink=wrapped_sink,
         )
-        """The wrapped tools of this run."""
         self.address: str | None = None
         """Path under which a loopback server of this session answers: no part of what the agent asks."""
 
@@ -155,6 +157,10 @@ class Session:
             choice = self._choose(request, number, upstream)
         if not isinstance(choice, Live):
             return choice
+        held = self.tools.hold(choice.send, choice.upstream) if self._allow_live else None
+        if held is not None:
+            with self._lock:
+                return self._refuse("tool", held, choice.miss)
         said = self._gate(choice.send) if self._allow_live and self._gate is not None else None
         return self._settle(choice, said)
 
@@ -267,20 +273,20 @@ class Session:
         """The whole run so far, hits and live turns, in order of completion.
 
         ``attrs["sources"]`` says for each exchange where its answer came from: ``live``, or the tape's
-        exchange as ``tape:3``, ``patch:3``, ``good:3``. What was redacted in the tape's recording is redacted
-        here as well.
+        exchange as ``tape:3``, ``patch:3``, ``good:3``. What the tape's recording redacts is redacted here.
         """
         with self._lock:
             made = self._recording.cassette(self.id)
             attrs = {**made.attrs, "tools": self.tools.wrapped} if self.tools.wrapped else made.attrs
-            return replace(made, tool_exchanges=self.tools.recorded(), attrs=attrs)
+            carried = {} if self._course is None else self._course.carried()
+            return replace(made, tool_exchanges=self.tools.recorded(), attrs={**attrs, **carried})
 
     def _choose(self, request: Request, number: int, upstream: str | None) -> Choice:
         live = Live(request, request, None, upstream)
         if self._play is None:
             return live
         if self._course is not None:
-            return self._choose_on_course(self._course, live, number)
+            return self._course.changes.inherit(self._choose_on_course(self._course, live, number))
         hit = self._play.take(request, None)
         if isinstance(hit, Hit):
             return self._serve_hit(live, hit)
@@ -314,7 +320,9 @@ class Session:
     def _intervene(self, patch: AnswerPatch | AskAgain, live: Live) -> Choice:
         assert self._course is not None
         if isinstance(patch, AskAgain):
-            send = live.send if patch.model is None else providers.with_model(live.send, patch.model)
+            send = self._course.ask(patch, live.send)
+            if send is None:
+                return self._refuse("not_changed", "this request lacks the message that was to be changed")
             return replace(live, send=send, marks=(patch, *live.marks), asks_again=True)
         self._course.apply((patch, *live.marks))
         answer = providers.read_answer(live.asked, patch.response)
@@ -370,7 +378,7 @@ class Session:
 
     def _go_live(self, live: Live) -> Forward:
         if self._course is not None:
-            self._course.apply(live.marks)
+            self._course.apply(live.marks, len(self._recording.exchanges))
             self._course.live_branches.add(live.branch)
             if not self._course.finished and not live.asks_again:
                 self._tally.live_before_branch += 1

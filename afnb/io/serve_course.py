@@ -11,10 +11,11 @@ from collections import Counter
 from afnb.core import providers
 from afnb.core.arm import AnswerPatch, Arm, AskAgain, Patch, ResultPatch
 from afnb.core.cassette import Request, Response
-from afnb.core.jsonvalue import MISSING, JsonOrMissing
+from afnb.core.jsonvalue import MISSING, Json, JsonOrMissing
 from afnb.core.linkage import Carried, Waiting
 from afnb.core.tape import Play, Tape
 from afnb.errors import ParameterError
+from afnb.io.serve_changes import CARRIED, Changes
 from afnb.io.serve_facts import TapeFacts
 
 
@@ -45,6 +46,7 @@ class Course:
         self._same_id: dict[str, list[Waiting]] = {}
         self._known_as: dict[str, str] = {}
         self._at_source: list[Patch] = []
+        self.changes = Changes(facts.tape.cassette)
 
     @property
     def tools_through(self) -> int:
@@ -82,9 +84,14 @@ class Course:
         """Whether every intervention took effect (without patches: as ``started``)."""
         return len(self.applied) == len(self.patches) if self.patches else self.reached
 
-    def apply(self, patches: tuple[Patch, ...]) -> None:
-        """Note that these interventions took effect."""
-        self.applied.extend(patch for patch in patches if not self.in_effect(patch))
+    def apply(self, patches: tuple[Patch, ...], at: int = 0) -> None:
+        """Note that these interventions took effect, as the new recording's exchange ``at`` began."""
+        for patch in patches:
+            if not self.in_effect(patch):
+                self.applied.append(patch)
+                self.changes.began(patch, at)
+                if isinstance(patch, AnswerPatch):
+                    self.changes.passed(patch.exchange)
 
     def in_effect(self, patch: Patch) -> bool:
         """Whether this intervention took effect."""
@@ -119,6 +126,7 @@ class Course:
 
     def served(self, exchange: int) -> None:
         """Note what the tape answered; without patches its last exchange to be served is the branch point."""
+        self.changes.passed(exchange)
         if not self.patches and exchange == self.arm.serve_through:
             self.reached = True
 
@@ -175,8 +183,11 @@ class Course:
             if all(patch is not done for done in self._at_source)
             and (call := self._call_of(patch)) is not None
         ]
-        if branch is None or not wanted:
+        if branch is None:
             return request, ()
+        original = request
+        if not wanted:
+            return self.changes.made(request, original, branch), ()
         held: list[Patch] = []
         carried = Carried.of(branch, providers.read_turns(request))
         for patch, call in wanted:
@@ -187,7 +198,25 @@ class Course:
                 changed = providers.replace_tool_result(request, call.call.id, patch.value, place)
                 request = request if changed is None else changed
             held.append(patch)
-        return request, tuple(held)
+        return self.changes.made(request, original, branch), tuple(held)
+
+    def ask(self, patch: AskAgain, request: Request) -> Request | None:
+        """What is asked where the provider is asked again; None if the change cannot be made there."""
+        if self.in_effect(patch):
+            return request  # a retry: what holds from here on is in it already
+        self.changes.passed(patch.exchange)
+        return self.changes.begun(patch, request)
+
+    def carried(self) -> dict[str, Json]:
+        """What holds for later requests, for whoever branches this run again: attributes of the recording."""
+        results = []
+        for patch in self._results:
+            call = self._call_of(patch)
+            kept = patch.as_recorded or any(patch is done for done in self._at_source)
+            if call is not None and not kept and self.in_effect(patch):
+                results.append({"call_id": call.call.id, "value": patch.value})
+        found = [*self.changes.carried(), *results]
+        return {CARRIED: found} if found else {}
 
     def advance(self, branch: str, request: Request, response: Response) -> int:
         """Count one successful answer of the branch; returns the position it had."""

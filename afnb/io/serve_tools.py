@@ -17,8 +17,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from afnb.core.arm import ResultPatch
-from afnb.core.cassette import Response, ToolExchange
+from afnb.core.cassette import Request, Response, ToolExchange
 from afnb.core.jsonvalue import MISSING, Json, dumps, equal, loads
+from afnb.core.matching import mask_query
+from afnb.core.mcp import mcp_call, same_tool
 from afnb.core.nearest import Explanation
 from afnb.core.providers import Answer
 from afnb.core.tooltape import METHOD, ToolHit, ToolPlay, ToolTape
@@ -26,7 +28,7 @@ from afnb.errors import InputError, ParameterError
 from afnb.io.serve_course import Course
 from afnb.io.serve_report import Missed
 from afnb.io.serve_tally import Recording, Tally, now
-from afnb.io.toolturn import EFFECTS, ToolTurn
+from afnb.io.toolturn import EFFECTS, ToolTurn, http_effect
 
 _JSON = (("content-type", "application/json"),)
 
@@ -42,8 +44,13 @@ class _Call:
     started: str
     source: str
     waiting: set[int] = field(default_factory=set)
+    over: str | None = None
     exchange: ToolExchange | None = None
     kept: bool = False
+
+    def means(self, tool: str) -> bool:
+        """Whether this is a call of the tool that goes by that name elsewhere (in an answer, to the user)."""
+        return tool == self.name or (self.over == "mcp" and same_tool(tool, self.name))
 
 
 class ToolDesk:
@@ -59,6 +66,8 @@ class ToolDesk:
         Where the replay of an arm stands; None replays without one.
     tally, recording, flights
         The session's counts, its new recording, and its live calls under way by their tokens.
+    over_http
+        Tools that the recording calls over HTTP, by MCP or as an upstream of that name, with their effects.
     good
         Recorded tool exchanges of the good run, for a tail that is answered from it.
     allowed
@@ -80,6 +89,7 @@ class ToolDesk:
         recording: Recording,
         flights: Mapping[int, object],
         *,
+        over_http: Mapping[str, str | None] | None = None,
         good: ToolTape | None = None,
         allowed: Iterable[str] = (),
         live: bool = True,
@@ -93,6 +103,7 @@ class ToolDesk:
         self._good = None if good is None else good.play()
         self._course = course
         self._tally = tally
+        self._over_http = dict(over_http or {})
         self._allowed = frozenset(allowed)
         self._live = live
         self._sink = sink
@@ -104,8 +115,10 @@ class ToolDesk:
         self.diverged: Missed | None = None
         """The call that left the recording before any intervention took effect."""
 
-    def begin(self, name: str, arguments: Json, effect: str, *, stubbed: bool = False) -> ToolTurn:
-        """What to do with a call; ``stubbed`` says that there is a stand-in for the tool.
+    def begin(
+        self, name: str, arguments: Json, effect: str, *, stubbed: bool = False, over: str | None = None
+    ) -> ToolTurn:
+        """What to do with a call; ``stubbed`` says that there is a stand-in, ``over`` that it came by MCP.
 
         Raises
         ------
@@ -120,7 +133,7 @@ class ToolDesk:
                     f"the run that called the tool {name} is over; nothing more is run for it"
                 )
             after = len(self._recording.exchanges) - 1
-            call = _Call(name, arguments, effect, after, now(), "live", set(self._flights))
+            call = _Call(name, arguments, effect, after, now(), "live", set(self._flights), over)
             if self.diverged is not None:
                 return self._refuse(self.diverged.reason)
             if self._play is None:
@@ -158,6 +171,34 @@ class ToolDesk:
                 return
             self._finish(call, output, error, error_type)
 
+    def hold(self, request: Request, upstream: str | None) -> str | None:
+        """Why a request that would go live may not: it calls a tool that writes. None lets it go.
+
+        Parameters
+        ----------
+        request
+            What would be sent.
+        upstream
+            The name of the upstream it would be sent to, where there are several.
+        """
+        if self._play is None:
+            return None
+        call = mcp_call(request)
+        if call is not None:
+            name, effect = call.name, self._over_http.get(call.name) or "write"
+        elif upstream is not None and upstream in self._over_http and not _is_mcp(request):
+            name, effect = upstream, http_effect(request, self._over_http[upstream])
+        else:
+            return None
+        with self._lock:
+            if effect != "write" or any(same_tool(one, name) for one in self._allowed):
+                self._tally.tools_live += 1
+                return None
+            return self._refuse(
+                f"the tool {name} would be asked again live ({request.method} {mask_query(request.path)}), "
+                f"and that writes; allow it by name (allow_tools=[{name!r}], --allow-tools {name})"
+            ).sentence
+
     def announce(self, tools: dict[str, str]) -> None:
         """Note which tools are wrapped where the agent runs, called or not."""
         with self._lock:
@@ -178,7 +219,7 @@ class ToolDesk:
                     continue
                 call.waiting.discard(flight)
                 made = () if answer is None or exchange is None else answer.tool_calls
-                if any(one.name == call.name and equal(one.arguments, call.arguments) for one in made):
+                if any(call.means(one.name) and equal(one.arguments, call.arguments) for one in made):
                     assert exchange is not None
                     call.after = exchange
                     call.waiting.clear()
@@ -204,7 +245,8 @@ class ToolDesk:
     def _due(self, course: Course, play: ToolPlay, call: _Call) -> ResultPatch | None:
         """The intervention on this very call, if there is one that has not taken effect."""
         for patch in course.missing:
-            if not isinstance(patch, ResultPatch) or patch.tool != call.name:
+            named = isinstance(patch, ResultPatch) and call.means(patch.tool)
+            if not isinstance(patch, ResultPatch) or not named:
                 continue
             made, alone = course.call_made(patch)
             if made is not MISSING and (alone or play.tape.same(call.name, made, call.arguments)):
@@ -286,7 +328,7 @@ class ToolDesk:
     # -- what is done ---------------------------------------------------------------------------
 
     def _may_run(self, call: _Call) -> bool:
-        return call.effect != "write" or call.name in self._allowed
+        return call.effect != "write" or any(call.means(name) for name in self._allowed)
 
     def _by_effect(self, call: _Call, stubbed: bool) -> ToolTurn:
         """Past the branch point: tools that read run, those that write only if that is allowed."""
@@ -323,6 +365,8 @@ class ToolDesk:
 
     def _finish(self, call: _Call, output: Json, error: str | None, error_type: str | None) -> None:
         attrs: dict[str, Any] = {"error_type": error_type} if error_type is not None else {}
+        if call.over is not None:
+            attrs["over"] = call.over
         if self._play is not None:
             attrs["source"] = call.source
         made = ToolExchange(
@@ -338,6 +382,12 @@ class ToolDesk:
             call.kept = True
             if self._sink is not None:
                 self._sink(call.exchange)
+
+
+def _is_mcp(request: Request) -> bool:
+    """Whether a request is what an MCP client says beside its calls."""
+    names = {name.lower() for name, _ in request.headers}
+    return b'"jsonrpc"' in request.body or bool(names & {"mcp-session-id", "mcp-protocol-version"})
 
 
 def _type_of(tool: ToolExchange) -> str | None:
@@ -361,7 +411,8 @@ def told(desk: ToolDesk, what: str, body: bytes) -> Response:
         name, token = fields.get("name"), fields.get("token")
         if what == "begin" and isinstance(name, str):
             effect = str(fields.get("effect"))
-            turn = desk.begin(name, fields.get("arguments"), effect, stubbed=fields.get("stubbed") is True)
+            stubbed, over = fields.get("stubbed") is True, "mcp" if fields.get("over") == "mcp" else None
+            turn = desk.begin(name, fields.get("arguments"), effect, stubbed=stubbed, over=over)
             return Response(200, _JSON, dumps(turn.to_json()).encode())
         tools = fields.get("tools")
         if what == "announce" and isinstance(tools, dict) and all(one in EFFECTS for one in tools.values()):

@@ -25,7 +25,13 @@ from afnb.io.reply import Reply, Upstream, derive_seed
 Policy = Callable[[Conversation, random.Random], Any]
 """Plays the model: gives a text, a ``Call``, a list of calls, a ``Say``, a ``Mix``, or a ``Response``."""
 
-SHAPES = ("openai.chat", "anthropic.messages")
+TALK = {
+    "openai.chat": "messages",
+    "openai.responses": "input",
+    "anthropic.messages": "messages",
+    "gemini": "contents",
+}
+SHAPES = ("openai.chat", "openai.responses", "anthropic.messages", "gemini")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +63,7 @@ class Mix:
 
 
 class SimulatedUpstream(Upstream):
-    """A seeded, made-up provider that speaks OpenAI chat completions and Anthropic messages.
+    """A seeded, made-up provider that speaks OpenAI chat completions and responses, Anthropic and Gemini.
 
     Parameters
     ----------
@@ -68,7 +74,7 @@ class SimulatedUpstream(Upstream):
     seed
         Where all randomness comes from, together with arm and index of the replay.
     provider
-        Refuse requests of any other shape; None takes both.
+        Refuse requests of any other shape; None takes all of them.
     pace_s
         Seconds between two events of a stream.
 
@@ -101,7 +107,7 @@ class SimulatedUpstream(Upstream):
             )
         if provider is not None and provider not in SHAPES:
             raise ParameterError(
-                f"provider is {provider!r}; expected one of {', '.join(SHAPES)}, or None for both"
+                f"provider is {provider!r}; expected one of {', '.join(SHAPES)}, or None for all"
             )
         low, high = latency_s if isinstance(latency_s, tuple) else (latency_s, latency_s)
         if not 0 <= low <= high or not pace_s >= 0:
@@ -163,8 +169,9 @@ class SimulatedUpstream(Upstream):
                 request, 404, f"simulated provider: {request.method} {request.path} is no {wanted} request"
             )
         talk = read_conversation(request, occurrence)
-        if talk is None or not talk.body or "messages" not in talk.body:
-            return error(request, 400, "simulated provider: the body is no JSON object with messages")
+        if talk is None or not talk.body or TALK[shape] not in talk.body:
+            wanted = TALK[shape]
+            return error(request, 400, f"simulated provider: the body is no JSON object with {wanted}")
         try:
             value = self.policy(talk, rng)
             while isinstance(value, Mix):

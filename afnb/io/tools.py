@@ -41,7 +41,9 @@ TIMEOUT_S = 60.0
 class Desk(Protocol):
     """Who says what becomes of a call: a session's ``ToolDesk``, or one in another process."""
 
-    def begin(self, name: str, arguments: Json, effect: str, *, stubbed: bool = False) -> ToolTurn:
+    def begin(
+        self, name: str, arguments: Json, effect: str, *, stubbed: bool = False, over: str | None = None
+    ) -> ToolTurn:
         """What to do with a call."""
         ...
 
@@ -149,8 +151,10 @@ class _Remote:
         with contextlib.suppress(ToolRefused):  # the first call says that nobody is there
             self._send("announce", {"tools": tools}, "that was called")
 
-    def begin(self, name: str, arguments: Json, effect: str, *, stubbed: bool = False) -> ToolTurn:
-        asked = {"name": name, "arguments": arguments, "effect": effect, "stubbed": stubbed}
+    def begin(
+        self, name: str, arguments: Json, effect: str, *, stubbed: bool = False, over: str | None = None
+    ) -> ToolTurn:
+        asked = {"name": name, "arguments": arguments, "effect": effect, "stubbed": stubbed, "over": over}
         return ToolTurn.from_json(self._send("begin", asked, name))
 
     def end(self, token: int, output: Json = None, **how: str | None) -> None:

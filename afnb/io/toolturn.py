@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+from afnb.core.cassette import Request
 from afnb.core.jsonvalue import Json
 from afnb.errors import InputError
 
@@ -64,3 +65,19 @@ class ToolTurn:
         }:
             raise InputError("found no answer to the call of a wrapped tool")
         return cls(**fields)
+
+
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def http_effect(request: Request, effect: str | None) -> str:
+    """What sending a request to a tool again would mean: as declared, else by its method.
+
+    Examples
+    --------
+    >>> http_effect(Request("GET", "/orders/7"), None), http_effect(Request("POST", "/orders"), None)
+    ('read', 'write')
+    """
+    if effect is not None:
+        return effect
+    return "read" if request.method.upper() in READING else "write"

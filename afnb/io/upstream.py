@@ -3,9 +3,11 @@
 ::
 
     "https://api.openai.com"        LiveUpstream       the provider, over httpx
+    "openai"                        LiveUpstream       the same, by name (io.known)
     [answer, answer, ...]           ScriptedUpstream   a queue, in order
     f(request) / f(request, seed)   FunctionUpstream   any callable
     {"openai": ..., "local": ...}   RoutedUpstream     several, told apart by name or by the path asked
+    {..., "crm": HttpTool(...)}     HttpTool           one of several that is a tool and no model
     SimulatedUpstream(policy)       (io.simulated)     a seeded provider
 
 ``as_upstream`` takes any of them.
@@ -21,13 +23,16 @@ from typing import Any
 from afnb.core.cassette import Request, Response
 from afnb.errors import ParameterError, UpstreamError
 from afnb.io.answers import answer_of
+from afnb.io.known import KNOWN_UPSTREAMS
 from afnb.io.live import LiveUpstream
 from afnb.io.ratelimit import RateLimit
 from afnb.io.reply import AsyncReply, Reply, Upstream, derive_seed, in_thread, is_stream
+from afnb.io.toolturn import EFFECTS, http_effect
 
 __all__ = [
     "AsyncReply",
     "FunctionUpstream",
+    "HttpTool",
     "LiveUpstream",
     "RateLimit",
     "Reply",
@@ -134,6 +139,65 @@ class FunctionUpstream(Upstream):
         return FunctionUpstream(self.f, derive_seed(self.seed, seed, arm, index))
 
 
+class HttpTool(Upstream):
+    """An HTTP service that an agent uses as a tool, one of several upstreams: its exchanges are a tool's.
+
+    They are recorded and served like any other exchange. Past the branch point of a replay a request that
+    writes is refused, unless the tool is allowed by name.
+
+    Parameters
+    ----------
+    upstream
+        Who answers: the service's origin, or whatever ``as_upstream`` takes.
+    effect
+        ``"read"``, ``"idempotent"`` or ``"write"`` for all its requests; None tells by the method (GET, HEAD
+        and OPTIONS read).
+
+    Raises
+    ------
+    ParameterError
+        An unknown effect.
+
+    Examples
+    --------
+    >>> crm = HttpTool("https://crm.example.com")
+    >>> crm.effect_of(Request("GET", "/orders/7")), crm.effect_of(Request("POST", "/orders"))
+    ('read', 'write')
+    """
+
+    __slots__ = ("effect", "upstream")
+
+    def __init__(self, upstream: Any, effect: str | None = None) -> None:
+        if effect is not None and effect not in EFFECTS:
+            raise ParameterError(f"effect is {effect!r}; expected one of {', '.join(EFFECTS)}, or None")
+        self.upstream: Upstream = as_upstream(upstream)
+        self.effect = effect
+
+    @property
+    def origin(self) -> str:
+        """Its upstream's."""
+        return self.upstream.origin
+
+    def effect_of(self, request: Request) -> str:
+        """What sending a request again would mean."""
+        return http_effect(request, self.effect)
+
+    def answer(self, request: Request) -> Response:
+        """The service's answer."""
+        return self.upstream.answer(request)
+
+    def open(self, request: Request) -> Reply:
+        """The service's answer as it arrives."""
+        return self.upstream.open(request)
+
+    def for_replay(self, seed: int, arm: str, index: int) -> HttpTool:
+        """The same tool, with its upstream's view for this replay."""
+        return HttpTool(self.upstream.for_replay(seed, arm, index), self.effect)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return HttpTool, (self.upstream, self.effect)
+
+
 class RoutedUpstream(Upstream):
     """Several providers at once, told apart by name, or by the path where no name is known.
 
@@ -165,7 +229,7 @@ class RoutedUpstream(Upstream):
             if name not in self.routes:
                 raise UpstreamError(f"no upstream is called {name!r}; there are {', '.join(self.routes)}")
             return self.routes[name]
-        guess = _owner(request.path)
+        guess = owner_of_path(request.path)
         return self.routes.get(guess, next(iter(self.routes.values())))
 
     def answer(self, request: Request) -> Response:
@@ -179,6 +243,11 @@ class RoutedUpstream(Upstream):
     def for_replay(self, seed: int, arm: str, index: int) -> RoutedUpstream:
         """The same names, each with its own view for this replay."""
         return RoutedUpstream({n: u.for_replay(seed, arm, index) for n, u in self.routes.items()})
+
+    @property
+    def tools(self) -> dict[str, str | None]:
+        """The upstreams that are tools (``HttpTool``), each with its declared effect."""
+        return {name: u.effect for name, u in self.routes.items() if isinstance(u, HttpTool)}
 
 
 class _Duck(Upstream):
@@ -220,7 +289,8 @@ def as_upstream(value: Any) -> Upstream:
     if isinstance(value, Upstream):
         return value
     if isinstance(value, str):
-        return LiveUpstream(value)
+        known = KNOWN_UPSTREAMS.get(value)
+        return LiveUpstream(value if known is None else known.origin)
     if isinstance(value, Mapping):
         return RoutedUpstream(value)
     if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
@@ -232,7 +302,14 @@ def as_upstream(value: Any) -> Upstream:
     raise ParameterError(f"upstream is {value!r} ({type(value).__name__}); {EXPECTED}")
 
 
-def _owner(path: str) -> str:
+def owner_of_path(path: str) -> str:
+    """The provider whose SDKs use such a path; ``openai`` where it is not only one's.
+
+    Examples
+    --------
+    >>> owner_of_path("/v1/messages?beta=true"), owner_of_path("/api/chat")
+    ('anthropic', 'ollama')
+    """
     plain = path.partition("?")[0]
     if plain.endswith(("/messages", "/messages/count_tokens", "/complete")):
         return "anthropic"

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from afnb.errors import ParameterError
-from afnb.testing.planted import BROKEN, Faults, Plan
+from afnb.testing.planted_plan import BROKEN, Faults, Plan
 
 EXACT = 1e-9
 """Rates are sums of products: differences below this are rounding."""

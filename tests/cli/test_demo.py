@@ -29,6 +29,7 @@ def test_the_demo_shows_all_three_verdicts(afnb_process: Process, tmp_path: Path
     names = {path.name for path in folder.iterdir()}
     assert names == {"report.html", "result.json", "alignment.png", "evidence.png", "replays.png"}
     found = json.loads((folder / "result.json").read_text())
+    assert (found["afnb"], found["schema_version"]) == ("demo", "1")
     assert [found[name]["label"] for name in ("cause", "no_cause", "undecided")] == [
         "verified",
         "verified",

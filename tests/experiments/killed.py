@@ -1,8 +1,8 @@
 """An attribution that a test kills at a random moment: run as a program, it notes every live call it makes.
 
 ``python killed.py FOLDER SEED LATENCY HARD``: recordings, ledger and noted calls are in FOLDER. Each line of
-``calls`` is one finished live call, as seed, arm, index and number of the call. The last line on stdout is
-the verdict and the used replays as JSON. HARD (0 or 1) is whether it takes many replays.
+``calls`` is one finished live call, as seed, arm, index and number of the call. In the end
+``told.json`` holds the verdict and the used replays. HARD (0 or 1) is whether it takes many replays.
 """
 
 from __future__ import annotations
@@ -159,7 +159,6 @@ def told(a: afnb.Attribution) -> dict[str, Any]:
 if __name__ == "__main__":
     place, number, latency = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
     HARD = sys.argv[4] == "1"
-    print("begun", flush=True)
-    print(
-        json.dumps(told(attribution(place, place / "ledger", place / "calls", number, latency))), flush=True
-    )
+    end = json.dumps(told(attribution(place, place / "ledger", place / "calls", number, latency)))
+    (place / "told.part").write_text(end)
+    (place / "told.part").rename(place / "told.json")

@@ -9,9 +9,7 @@ from .tree import Module, functions, length, modules
 MODULE_LINES = 450
 FUNCTION_LINES = 70
 
-LARGE_MODULES: dict[str, str] = {
-    "afnb.testing.planted": "a help for tests: agent, model and pair are read together"
-}
+LARGE_MODULES: dict[str, str] = {}
 LONG_FUNCTIONS: dict[str, str] = {}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 
 from afnb.core.cassette import Cassette, Chunk, Exchange, Request, Response, ToolExchange
 from afnb.core.redaction import Redaction
+from afnb.core.tape import Hit, Tape
 from afnb.errors import InputError, ParameterError
-from afnb.io.formats.cassette import read_cassette, text_of
+from afnb.io.formats.cassette import read_cassette, text_of, write_cassette
 from afnb.io.redact import allowed_headers, safe_exchange
 
 SECRET = "sk-ant-0123"
@@ -147,3 +149,74 @@ def test_headers_are_kept_by_allowlist() -> None:
         "/?token=MASKED",
         (("content-type", "a/b"),),
     )
+
+
+SECRETS = {
+    "sk-proj-abcdefghijklmnop1234": "in a text",
+    "AIzaSyA1234567890abcdefghijklmnopqrstuvw": "of Google",
+    "ghp_abcdefghijklmnopqrstuvwxyz0123456789": "of GitHub",
+    "xoxb-1234567890-abcdef": "of Slack",
+    "AKIAIOSFODNN7EXAMPLE": "of AWS",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NSJ9.abcdefghijklmnop": "a JWT",
+    "Bearer abcdefghijklmnop.qrstuvwx": "of a header that is quoted",
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----": "a key file",
+}
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_usual_forms_of_keys_are_taken_out_of_every_body(secret: str) -> None:
+    hide = Redaction.secrets()
+    body = json.dumps({"messages": [{"role": "user", "content": f"use {secret} now"}], "n": 1}).encode()
+    found = hide(Request("POST", "/v1/x", body=body)).body
+    assert json.loads(found)["messages"][0]["content"] == "use REDACTED now"
+    assert hide(Request("POST", "/v1/x", body=found)).body == found
+    plain = hide(Request("POST", "/v1/x", body=f"log: {secret}, x".encode())).body
+    assert plain == b"log: REDACTED, x"
+
+
+def test_fields_of_credentials_are_found_at_any_depth_and_inside_arguments() -> None:
+    hide = Redaction.secrets()
+    arguments = json.dumps({"url": "u", "auth": [{"api_key": "k1"}], "password": 7})
+    value = {
+        "tools": [{"parameters": {"properties": {"api_key": {"type": "string"}, "password": {}}}}],
+        "messages": [{"tool_calls": [{"function": {"name": "f", "arguments": arguments}}]}],
+        "client_secret": "k2",
+        "secret": None,
+        "token_count": 5,
+        "logprobs": [{"token": "a"}],
+    }
+    found = json.loads(hide(Request("POST", "/v1/x", body=json.dumps(value).encode())).body)
+    inside = json.loads(found["messages"][0]["tool_calls"][0]["function"]["arguments"])
+    assert inside == {"url": "u", "auth": [{"api_key": "REDACTED"}], "password": "REDACTED"}
+    assert found["client_secret"] == "REDACTED"
+    untouched = {key: found[key] for key in ("tools", "secret", "token_count", "logprobs")}
+    assert untouched == {key: value[key] for key in untouched}
+
+
+def test_words_that_look_a_little_like_keys_stay() -> None:
+    hide = Redaction.secrets()
+    for words in (
+        "task-force-of-the-ministry",
+        "risk-averse-investors-today",
+        "sk-short",
+        "AKIA",
+        "bearer of news",
+    ):
+        body = json.dumps({"messages": [{"content": words}]}).encode()
+        assert hide(Request("POST", "/v1/x", body=body)).body == body
+
+
+def test_a_recording_without_its_secrets_replays_with_others(tmp_path: Path) -> None:
+    hide = Redaction.secrets()
+    body = json.dumps(
+        {"messages": [{"role": "user", "content": "key sk-aaaaaaaaaaaaaaaaaaaa"}], "api_key": "one"}
+    )
+    one = Exchange(0, Request("POST", "/v1/x", body=body.encode()), Response(200, body=b'{"password": "p"}'))
+    path = tmp_path / "x.json"
+    write_cassette(hide.cassette(Cassette("c", (one,))), path)
+    for secret in (b"sk-aaaa", b'"one"', b'"p"'):
+        assert secret not in path.read_bytes()
+    other = body.replace("aaaaaaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbbbbbb").replace('"one"', '"two"')
+    hit = Tape(read_cassette(path)).play().take(Request("POST", "/v1/x", body=other.encode()))
+    assert isinstance(hit, Hit)
+    assert hit.rules == ("redaction",)

@@ -24,7 +24,8 @@ from afnb.core.providers import conversation_key
 from afnb.core.redaction import Redaction
 from afnb.core.steps import run_from_cassette
 from afnb.core.tape import Tape
-from afnb.core.tooltape import ToolHit, ToolMiss, ToolTape, wrapped_tools
+from afnb.core.toolcalls import wrapped_tools
+from afnb.core.tooltape import ToolHit, ToolMiss, ToolTape
 from afnb.errors import AfnbError, ParameterError, ToolFailed, ToolRefused
 from afnb.io.formats.cassette import read_cassette
 from afnb.io.journal import recover
