@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from afnb.causal.deeds import short_name
 from afnb.core.page_layout import number
+from afnb.core.run import Step
 from afnb.errors import ParameterError
 from afnb.plot import style
 from afnb.plot.data import as_list, columns_of, top
@@ -53,8 +55,8 @@ def divergence_data(
     along
         ``relative`` (0 first step, 1 last), ``step`` or ``confidence``.
     by
-        How to group: ``"tool"`` (name of the forking step, for diffs), ``"kind"`` (its kind), a column's
-        name for tables, or one label per pair.
+        How to group: for diffs ``"tool"`` (the forking step's tool, or the tools that its model calls),
+        ``"agent"`` (the step's name) or ``"kind"``; a column's name for tables; or one label per pair.
 
     Raises
     ------
@@ -125,13 +127,17 @@ def _of_diff(found: Any, by: str | Sequence[str] | None) -> dict[str, Any]:
     step = getattr(found, "fork_step_observed", None)
     steps = getattr(getattr(found, "bad", None), "steps", ())
     there = steps[step] if step is not None and 0 <= step < len(steps) else None
-    group = {"tool": "name", "agent": "name", "kind": "kind"}.get(by) if isinstance(by, str) else None
+    group = ""
+    if by in ("tool", "agent", "kind") and isinstance(there, Step):
+        group = {"tool": short_name(there), "agent": there.name, "kind": there.kind}[str(by)]
+    elif by in ("tool", "agent", "kind"):
+        group = "unknown"
     return {
         "state": "forked",
         "step": step,
         "steps": len(steps),
         "confidence": getattr(fork, "confidence", None),
-        "group": getattr(there, group, "unknown") if group else "",
+        "group": group,
     }
 
 
@@ -169,7 +175,7 @@ def divergence(
     along
         ``relative`` (share of the failing run), ``step`` or ``confidence``.
     by
-        ``"tool"``, ``"kind"``, a column of the table, or one label per pair.
+        ``"tool"``, ``"agent"``, ``"kind"``, a column of the table, or one label per pair.
 
     Returns
     -------

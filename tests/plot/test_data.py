@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afnb import plot
+from afnb import diff, plot
 from afnb.core.run import Run, Step
 from afnb.errors import ParameterError
 from afnb.plot.data import columns_of, top
@@ -106,6 +106,17 @@ def test_divergence_of_diffs() -> None:
     assert plot.divergence_data(diffs, along="confidence").values == (0.5, 0.5, 0.5)
     assert plot.divergence_data(diff_of(4)).pairs == 1
     assert plot.divergence_data([]).pairs == 0
+
+
+def test_a_fork_at_a_model_step_is_grouped_by_the_tools_it_calls() -> None:
+    def run(tool: str) -> Run:
+        calls = {"text": "", "tool_calls": [{"name": tool, "arguments": {}}]}
+        same = Step(0, "tool", "look_up", outputs="found")
+        return Run(tool, (same, Step(1, "llm", "llm", outputs=calls), Step(2, "tool", tool, outputs=tool * 9)))
+
+    found = diff(run("decline"), run("refund_the_order"))
+    groups = {by: plot.divergence_data([found], by=by).groups for by in ("tool", "agent", "kind")}
+    assert groups == {"tool": ("call of decline",), "agent": ("llm",), "kind": ("llm",)}
 
 
 def test_divergence_of_tables() -> None:
