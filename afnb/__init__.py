@@ -78,6 +78,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "afnb.tables.folds": ("run_states",),
     "afnb.tables.frames": ("to_pandas",),
     "afnb.tables.nodes": ("iterations", "node_progress"),
+    "afnb.tables.recordings": ("exchanges", "runs", "steps"),
     "afnb.tables.validate": ("validate",),
     "afnb.tables.validation": ("ValidationReport",),
 }
@@ -162,6 +163,9 @@ if TYPE_CHECKING:
     from afnb.tables.frames import to_pandas as to_pandas
     from afnb.tables.nodes import iterations as iterations
     from afnb.tables.nodes import node_progress as node_progress
+    from afnb.tables.recordings import exchanges as exchanges
+    from afnb.tables.recordings import runs as runs
+    from afnb.tables.recordings import steps as steps
     from afnb.tables.validate import validate as validate
     from afnb.tables.validation import ValidationReport as ValidationReport
 

@@ -290,7 +290,7 @@ class Session:
         hit = self._play.take(request, None)
         if isinstance(hit, Hit):
             return self._serve_hit(live, hit)
-        return replace(live, miss=explain(number, request, hit))
+        return replace(live, miss=explain(number, request, hit, self._tape))
 
     def _choose_on_course(self, course: Course, asked: Live, number: int) -> Choice:
         assert self._play is not None
@@ -340,7 +340,7 @@ class Session:
         if not (course.started or live.marks or live.branch in course.live_branches):
             ahead = any(at > course.arm.serve_through for at in self._tape.places(live.send))
             if not ahead:
-                missed = explain(number, live.asked, miss or self._tape.explain(live.send))
+                missed = explain(number, live.asked, miss or self._tape.explain(live.send), self._tape)
                 self._diverged = missed
                 self._tally.miss(missed)
                 return self._refuse("prefix_diverged", missed.reason, missed)
@@ -359,7 +359,7 @@ class Session:
             return self._serve_hit(live, hit, good=tail == "good")
         if miss is None or miss.kind == "not_served" or course.over(live.branch):
             return live
-        return replace(live, miss=explain(number, live.asked, miss))
+        return replace(live, miss=explain(number, live.asked, miss, self._tape))
 
     def _settle(self, live: Live, said: str | None) -> Turn:
         """Let a request go live, unless the gate or the settings say otherwise."""

@@ -38,6 +38,9 @@ def error_answer(status: int, kind: str, sentence: str, miss: Missed | None = No
             "path": miss.where,
             "recorded": miss.recorded,
             "asked": miss.asked,
+            "offset": miss.offset,
+            "key": miss.key,
+            "nearest_key": miss.nearest_key,
         }
     body = jsonvalue.dumps({"type": "error", "error": error}).encode("utf-8", "backslashreplace")
     headers: Headers = (("content-type", "application/json"),)

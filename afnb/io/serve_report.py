@@ -29,6 +29,10 @@ class Missed:
         One sentence for a person.
     suggestions
         Ready-made matching patterns that would forgive the difference.
+    offset
+        Character of the recorded text there at which the two differ.
+    key, nearest_key
+        Keys of what was asked and of the nearest recorded request, the beginnings of their digests.
     """
 
     request: int
@@ -40,6 +44,9 @@ class Missed:
     asked: str | None
     reason: str
     suggestions: tuple[str, ...] = ()
+    offset: int | None = None
+    key: str | None = None
+    nearest_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from afnb.core.matching import mask_query
 from afnb.core.nearest import Explanation
 from afnb.core.providers import Answer, Usage
 from afnb.core.redaction import Redaction
-from afnb.core.tape import Miss
+from afnb.core.tape import Miss, Tape
 from afnb.io.redact import safe_exchange
 from afnb.io.serve_answers import RETRIED
 from afnb.io.serve_facts import is_incomplete, no_answer
@@ -96,7 +96,7 @@ def _plus(tokens: Tokens, usage: Usage | None) -> Tokens:
     )
 
 
-def explain(number: int, request: Request, why: Miss | Explanation) -> Missed:
+def explain(number: int, request: Request, why: Miss | Explanation, tape: Tape | None) -> Missed:
     """Why the tape has no answer to a request, as plain data."""
     said = why.explanation if isinstance(why, Miss) else why
     return Missed(
@@ -109,6 +109,9 @@ def explain(number: int, request: Request, why: Miss | Explanation) -> Missed:
         said.asked,
         said.reason,
         tuple(said.suggestions),
+        said.offset,
+        None if tape is None else str(tape.key(request)),
+        None if tape is None or said.nearest is None else str(tape.keys[said.nearest]),
     )
 
 

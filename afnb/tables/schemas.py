@@ -20,6 +20,7 @@ from afnb.tables.declare import Column
 from afnb.tables.declare import column as _c
 from afnb.tables.locate_columns import CURVE, LEDGER, LOCATION, PLAN
 from afnb.tables.pair_columns import CARD, PAIR
+from afnb.tables.recording_columns import EXCHANGE, MISS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -148,34 +149,6 @@ _RUN = (
     _c("steps", "int!", "number of steps"),
     _c("source", "text", "file it was read from"),
     _c("warnings", "json!", "what the loader could not use"),
-)
-
-_EXCHANGE = (
-    _c("cassette", "text!", "cassette id"),
-    _c("exchange", "int!", "index in the cassette"),
-    _c("method", "text!", "HTTP method"),
-    _c("path", "text!", "path and query, origin left out"),
-    _c("status", "int!", "HTTP status"),
-    _c("attempt_of", "int", "exchange that answered the same request in the end"),
-    _c("request_bytes", "int!", "size of the request body", "bytes"),
-    _c("response_bytes", "int!", "size of the response body", "bytes"),
-    _c("streamed", "bool!", "the answer came in chunks"),
-    _c("incomplete", "bool!", "the stream stopped before its end"),
-    _c("t_start", "text", "start, RFC 3339"),
-    _c("t_end", "text", "end, RFC 3339"),
-)
-
-_MISS = (
-    _c("recording", "text!", "recording that was replayed"),
-    _c("request", "int!", "which request of the replay, in order of asking, from 0"),
-    _c("method", "text!", "HTTP method; TOOL for a call of a wrapped tool"),
-    _c("path", "text!", "path and query, credentials masked; the name of a wrapped tool"),
-    _c("nearest", "int", "recorded exchange (or tool exchange) whose request is nearest"),
-    _c("where", "text", "JSON path of the first difference, or (method), (path), (body)"),
-    _c("recorded", "text", "recorded text there, 40 characters either side of the difference"),
-    _c("asked", "text", "asked text there, likewise"),
-    _c("reason", "text!", "the same in one sentence"),
-    _c("suggestions", "json!", "ready-made matching patterns that would forgive the difference"),
 )
 
 _MOVE = (
@@ -308,9 +281,9 @@ _VIOLATION = (
 DECLARED: Mapping[str, tuple[Column, ...]] = MappingProxyType(
     {
         "runs": _RUN,
-        "exchanges": _EXCHANGE,
+        "exchanges": EXCHANGE,
         "steps": _STEP,
-        "misses": _MISS,
+        "misses": MISS,
         "moves": _MOVE,
         "field_diffs": _FIELD_DIFF,
         "events": _EVENT,
@@ -370,6 +343,7 @@ def schema(name: str) -> pa.Schema:
         "time": pa.timestamp("ns", "UTC"),
         "float": pa.float64(),
         "bool": pa.bool_(),
+        "bytes": pa.large_binary(),
     }
     fields = []
     for column in columns(name):

@@ -22,6 +22,13 @@ BINARY = bytes(range(256)) * 1024 + b"\xff\xfe\x00\xe9"
 LINES = [json.dumps({"message": {"content": c}, "done": c == "d"}).encode() + b"\n" for c in "abcd"]
 EVENTS = [b'data: {"t":"a\xe2\x80\xa8b"}\n\n', "data: 世\n\n".encode(), b": ping\n\n", b"data: [DONE]\n\n"]
 FRAMES = [awsstream.make("contentBlockDelta", json.dumps({"n": n}).encode()) for n in range(4)]
+STREAMS = {
+    "chunked": ([TEXT[:7], TEXT[7:]], "application/json"),
+    "sse": (EVENTS, "text/event-stream"),
+    "ndjson": (LINES, "application/x-ndjson"),
+    "aws": (FRAMES, "application/vnd.amazon.eventstream"),
+    "cut": (EVENTS[:2], "text/event-stream"),
+}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -47,7 +54,6 @@ class Handler(BaseHTTPRequestHandler):
         return b"".join(parts)
 
     def _answer(self, form: str, asked: bytes) -> None:
-        accepted = self.headers.get("accept-encoding") or ""
         packed: dict[str, Any] = {
             "gzip": gzip.compress,
             "deflate": zlib.compress,
@@ -58,30 +64,24 @@ class Handler(BaseHTTPRequestHandler):
 
             packed["br"] = brotli.compress
         if form in ("gzip", "deflate", "zstd", "br"):
-            if form in accepted and form in packed:
-                return self._whole(packed[form](TEXT), "application/json", encoding=form)
-            return self._whole(TEXT, "application/json")
-        if form == "sse-gzip":
-            return self._pieces([gzip.compress(b"".join(EVENTS))], "text/event-stream", encoding="gzip")
-        if form == "chunked":
-            return self._pieces([TEXT[:7], TEXT[7:]], "application/json")
-        if form == "sse":
-            return self._pieces(EVENTS, "text/event-stream")
-        if form == "ndjson":
-            return self._pieces(LINES, "application/x-ndjson")
-        if form == "aws":
-            return self._pieces(FRAMES, "application/vnd.amazon.eventstream")
-        if form == "cut":
-            return self._pieces(EVENTS[:2], "text/event-stream", cut=True)
-        if form == "binary":
-            return self._whole(BINARY, "application/octet-stream")
-        if form == "empty":
-            return self._whole(b"", None, status=204)
-        if form in ("404", "500", "429"):
-            return self._whole(b'{"error":{"message":"no"}}', "application/json", status=int(form))
-        if self.headers.get("content-encoding") == "gzip":
-            asked = gzip.decompress(asked)
-        self._whole(json.dumps({"size": len(asked)}).encode(), "application/json")
+            may = form in (self.headers.get("accept-encoding") or "") and form in packed
+            self._whole(
+                packed[form](TEXT) if may else TEXT, "application/json", encoding=form if may else None
+            )
+        elif form == "sse-gzip":
+            self._pieces([gzip.compress(b"".join(EVENTS))], "text/event-stream", encoding="gzip")
+        elif form in STREAMS:
+            parts, kind = STREAMS[form]
+            self._pieces(parts, kind, cut=form == "cut")
+        elif form == "binary":
+            self._whole(BINARY, "application/octet-stream")
+        elif form == "empty":
+            self._whole(b"", None, status=204)
+        elif form in ("404", "500", "429"):
+            self._whole(b'{"error":{"message":"no"}}', "application/json", status=int(form))
+        else:
+            plain = gzip.decompress(asked) if self.headers.get("content-encoding") == "gzip" else asked
+            self._whole(json.dumps({"size": len(plain)}).encode(), "application/json")
 
     def _head(self, status: int, kind: str | None, encoding: str | None) -> None:
         self.send_response(status)
@@ -126,7 +126,7 @@ def raw_provider() -> Iterator[str]:
         server.server_close()
 
 
-AGENT = r'''
+AGENT = r"""
 import gzip, hashlib, http.client, json, os, sys, urllib.parse, zlib
 
 base = urllib.parse.urlsplit(os.environ["RAW_URL"])
@@ -171,12 +171,13 @@ for form in ("sse-gzip", "chunked", "sse", "ndjson", "aws", "cut", "404", "500",
 for form in ("binary", "empty"):
     said[form] = ask(f"/v1/{form}")
 edge = os.urandom(9).hex()
-part = 'content-disposition: form-data; name="file"; filename="a.bin"\r\ncontent-type: application/octet-stream'
+part = 'content-disposition: form-data; name="file"; filename="a.bin"\r\ncontent-type: application/zip'
 form = f"--{edge}\r\n{part}\r\n\r\n".encode() + b"\xff\x00\xfe binary" + f"\r\n--{edge}--\r\n".encode()
 said["multipart"] = ask("/v1/files", form, content_type=f"multipart/form-data; boundary={edge}")
 said["packed"] = ask("/v1/packed", gzip.compress(b'{"a": 1}', mtime=len(sys.argv)), content_encoding="gzip")
 said["pieces"] = ask("/v1/pieces", iter([b"x" * 70000, b"y"]))
 said["large"] = ask("/v1/large", b"\x00\xff" * 2_000_000, content_type="application/octet-stream")
-said["socket"] = ask("/v1/realtime", upgrade="websocket", connection="upgrade")[:2] if "-w" in sys.argv else []
+if "-w" in sys.argv:
+    said["socket"] = ask("/v1/realtime", upgrade="websocket", connection="upgrade")[:2]
 print(json.dumps(said))
-'''
+"""
