@@ -16,6 +16,7 @@ from afnb.core.jsonvalue import MISSING
 from afnb.core.run import OUTCOMES, OutcomeLabel, Run
 from afnb.errors import InputError, ParameterError
 from afnb.io.files import PathLike
+from afnb.io.formats import answer as answer_format
 from afnb.io.formats import cassette as cassette_format
 from afnb.io.formats import eventlog as eventlog_format
 from afnb.io.formats import mcp as mcp_format
@@ -53,6 +54,7 @@ FORMATS: tuple[Format, ...] = (
     Format("eventlog", "an event log", eventlog_format.detect, eventlog_format.load, several=True),
     Format("mcp", "a transcript of MCP over stdio (JSON lines)", mcp_format.detect, mcp_format.load),
     Format("vcr", "a VCR.py cassette (YAML)", vcr_format.detect, vcr_format.load),
+    Format("answer", "one answer of a provider", answer_format.detect, answer_format.load),
 )
 """Every format, in the order in which they are asked."""
 
