@@ -253,7 +253,7 @@ def _body(
         except UnicodeDecodeError as error:
             note = f"not UTF-8: byte 0x{body[error.start]:02x} at offset {error.start}"
         except json.JSONDecodeError as error:
-            note = f"not JSON: {error.msg} at line {error.lineno} column {error.colno}"
+            note = f"not JSON: {error.msg.removesuffix(' at')} at line {error.lineno} column {error.colno}"
         except (ValueError, RecursionError):
             note = "JSON nested too deeply to be compared by value"
         else:

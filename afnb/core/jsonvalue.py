@@ -170,7 +170,8 @@ def loads(
         value = (_DECODER if on_object is None else decoder(on_object)).decode(text)
     except json.JSONDecodeError as error:
         raise InputError(
-            f"not JSON: {error.msg} at line {error.lineno} column {error.colno}", line=error.lineno
+            f"not JSON: {error.msg.removesuffix(' at')} at line {error.lineno} column {error.colno}",
+            line=error.lineno,
         ) from None
     except RecursionError:
         raise InputError("JSON nested too deeply to read; expected at most a few hundred levels") from None

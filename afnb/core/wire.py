@@ -162,7 +162,7 @@ class _Reader:
             return self._json.raw_decode(text, start)
         except json.JSONDecodeError as error:
             raise _Where(where.source, _line(where, text, error.pos), None).error(
-                f"not JSON: {error.msg} at {_place(where, text, error.pos)}"
+                f"not JSON: {error.msg.removesuffix(' at')} at {_place(where, text, error.pos)}"
             ) from None
         except RecursionError:
             raise where.error(f"nested deeper than {DEEPEST} levels") from None

@@ -19,7 +19,14 @@ from afnb.io.load import FORMATS
 from afnb.tables.schemas import DECLARED
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/method.md", "docs/decisions.md")
+PAGES = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/architecture.md",
+    "docs/decisions.md",
+    "docs/gallery.md",
+    "docs/method.md",
+)
 
 
 @functools.cache
