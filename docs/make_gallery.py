@@ -165,8 +165,8 @@ def render() -> str:
     lines = [
         "# Gallery",
         "",
-        "Every picture is made by `python docs/make_gallery.py`, which runs the code above it on the bundled data. Their",
-        "model is simulated.",
+        "Every picture is made by `python docs/make_gallery.py`, which runs the code above it on the bundled",
+        "data. Their model is simulated.",
         "",
         "```python",
         SETUP,
