@@ -81,6 +81,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "afnb.tables.recordings": ("exchanges", "runs", "steps"),
     "afnb.tables.validate": ("validate",),
     "afnb.tables.validation": ("ValidationReport",),
+    "afnb.widgets.explorer": ("Explorer", "explore"),
 }
 _WHERE = {name: module for module, names in _MODULES.items() for name in names}
 _ROOMS = ("plot",)
@@ -168,6 +169,8 @@ if TYPE_CHECKING:
     from afnb.tables.recordings import steps as steps
     from afnb.tables.validate import validate as validate
     from afnb.tables.validation import ValidationReport as ValidationReport
+    from afnb.widgets.explorer import Explorer as Explorer
+    from afnb.widgets.explorer import explore as explore
 
 
 def __getattr__(name: str) -> Any:
