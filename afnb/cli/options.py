@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from afnb.cli.success import oracle_of
 from afnb.cli.upstreams import add_base_url, add_tool_upstream, add_upstream, base_urls_of, upstream_of
@@ -216,8 +216,8 @@ def add_success(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def agent_of(args: argparse.Namespace, *, capture: bool = True) -> Command:
-    """The ``Command`` that the arguments describe; without ``capture`` it uses this terminal."""
+def agent_of(args: argparse.Namespace, *, capture: bool | Literal["tee"] = True) -> Command:
+    """The ``Command`` that the arguments describe; ``capture`` says whose terminal it uses."""
     from afnb.experiments.agents import Command
 
     urls = base_urls_of(args)

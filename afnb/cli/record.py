@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from afnb.cli.options import (
@@ -63,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.append:
         check_new(args.out)
     done = afnb.record(
-        agent_of(args, capture=False),
+        agent_of(args, capture=False if os.isatty(1) else "tee"),
         upstream_of(args),
         args.out,
         seed=args.seed,
@@ -73,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         append=args.append,
         say=lambda notice: print(f"afnb record: {notice}", file=sys.stderr, flush=True),
     )
-    pass_on(done.agent)
+    pass_on(replace(done.agent, stdout=None))  # passed on while it ran
     said = (
         (f"no request came here, so nothing was recorded: {reads(args)}",) if done.silent else done.warnings
     )

@@ -197,6 +197,16 @@ class Redaction:
         except ParameterError as error:
             raise InputError(f"redaction: {error}") from None
 
+    def value(self, value: Json) -> Json:
+        """A JSON value without what is to be taken out.
+
+        Examples
+        --------
+        >>> Redaction(("user",), ("sk-[0-9]+",)).value({"user": "ann", "said": "sk-12"})
+        {'user': 'REDACTED', 'said': 'REDACTED'}
+        """
+        return self._value(value)
+
     def _text(self, text: str, *, flags: int = 0) -> str:
         for pattern in self.patterns:
             text = re.sub(pattern, lambda _: self.replacement, text, flags=flags)
@@ -327,6 +337,18 @@ class _Both:
 
     def __call__(self, request: Request) -> Request:
         return self.second(self.first(request))
+
+
+def kept_redaction(cassette: Cassette) -> Redaction | None:
+    """What was taken out of a recording, as it says itself; None for nothing.
+
+    Raises
+    ------
+    InputError
+        The recording's own settings cannot be read.
+    """
+    settings = cassette.attrs.get("redaction")
+    return None if settings is None else Redaction.from_json(settings)
 
 
 def matching_for(cassette: Cassette, matching: Matching | None = None) -> Matching:

@@ -15,7 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from afnb.core.jsonvalue import dumps, loads
+from afnb.core.ending import Ending, ending
+from afnb.core.jsonvalue import MISSING, dumps, loads
+from afnb.core.redaction import Redaction
 from afnb.errors import ParameterError
 from afnb.experiments.context import AgentContext
 from afnb.experiments.fingerprint import function_fingerprint, function_name, hash_parts, script_hashes
@@ -26,6 +28,9 @@ from afnb.io.serve import Session
 from afnb.io.server import LoopbackServer
 from afnb.io.tools import attached
 from afnb.io.upstream import RoutedUpstream, Upstream
+
+OPAQUE = 1 << 20
+"""Characters of a return value's ``repr`` that are looked at."""
 
 AgentStatus = Literal["finished", "timeout", "cannot_start", "crashed", "stopped"]
 
@@ -49,6 +54,8 @@ class AgentResult:
         Seconds from start to end.
     traceback
         Of a function that raised, as text.
+    opaque
+        The ``repr`` of what a function returned, where that is no JSON value.
     """
 
     status: AgentStatus
@@ -59,6 +66,17 @@ class AgentResult:
     error: str | None = None
     wall_s: float = 0.0
     traceback: str | None = None
+    opaque: str | None = None
+
+    def ending(self, redaction: Redaction | None = None) -> Ending | None:
+        """How the agent ended, as a recording keeps it; None if it could not be started."""
+        if self.status == "cannot_start":
+            return None
+        if self.exit_status is not None:
+            said = MISSING if self.stdout is None else self.stdout
+            return ending("command", self.status, self.exit_status, said, redaction=redaction)
+        said = self.value if self.status == "finished" else MISSING
+        return ending("function", self.status, said=said, opaque=self.opaque, redaction=redaction)
 
 
 @runtime_checkable
@@ -108,7 +126,8 @@ class Command:
     env
         Variables added to the caller's environment.
     capture
-        Keep its output. False gives it this process's own terminal, output and input.
+        Keep its output. False gives it this process's own terminal, output and input; ``"tee"`` does so
+        and keeps what it prints on stdout.
 
     Raises
     ------
@@ -126,7 +145,7 @@ class Command:
     timeout_s: float | None = 60.0
     cwd: str | os.PathLike[str] | None = None
     env: Mapping[str, str] | None = None
-    capture: bool = True
+    capture: bool | Literal["tee"] = True
 
     def __post_init__(self) -> None:
         resolve_argv(self.argv)
@@ -228,7 +247,9 @@ class Function:
             done = call_with_limit(self.f, ctx, timeout_s=self.timeout_s, stop=stop, give_up=session.close)
         if done.error is not None:
             return AgentResult(done.status, error=done.error, traceback=done.traceback, wall_s=done.wall_s)
-        return AgentResult(done.status, value=_plain(done.value), wall_s=done.wall_s)
+        value = _plain(done.value)
+        opaque = repr(done.value)[:OPAQUE] if value is None and done.value is not None else None
+        return AgentResult(done.status, value=value, wall_s=done.wall_s, opaque=opaque)
 
     def fingerprint(self) -> str:
         """Hash of the function's source and of the constants it closes over."""

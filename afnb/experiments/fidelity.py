@@ -6,6 +6,7 @@ import itertools
 from dataclasses import dataclass
 
 from afnb.core.cassette import Cassette
+from afnb.core.ending import Compared, Ending, compare_endings, recorded_ending
 from afnb.core.run import Run
 from afnb.core.steps import run_from_cassette
 from afnb.core.tape import Tape
@@ -18,7 +19,9 @@ _SHOWN = 5
 class Fidelity:
     """The self-check: one unpatched replay of a recording from its tape alone.
 
-    ``ok`` needs something served, nothing missed, everything recorded asked for, and the same answer.
+    ``ok`` needs something served, nothing missed, everything recorded asked for, the same answer of the
+    model, and an agent that ended as recorded: exit status, and output or return value, unless these differ
+    between two replays of the recording as well (``ending``, one part for each).
     ``served`` counts recorded exchanges that were asked for, each once.
     """
 
@@ -32,14 +35,42 @@ class Fidelity:
     reason: str | None = None
     converges: bool | None = None
     recovered: bool | None = None
+    ending: tuple[Compared, ...] = ()
+
+    @property
+    def only_said_differs(self) -> bool:
+        """Whether the agent's output or return value is all that stands against this replay."""
+        differing = [part for part in self.ending if part.state == "differs"]
+        return len(differing) == 1 and len(self.ending) == 2 and self.reason == differing[0].sentence()
+
+    def warning(self) -> str | None:
+        """What a reader of a verdict should know of the agent's end, or None."""
+        for part in self.ending:
+            if part.state == "varies":
+                return (
+                    f"{part.sentence()} ({self.recording}); it differs between two replays of the recording "
+                    "as well, so it was not compared"
+                )
+        return None
+
+    def end_words(self) -> str:
+        """What was compared of the agent's end, for the end of a sentence."""
+        same = [f"same {part.what}" for part in self.ending if part.state == "same"]
+        varying = [f"the {part.what} varies" for part in self.ending if part.state == "varies"]
+        unknown = [
+            "how the agent ended is not recorded" if part.what == "end" else f"{part.what} not recorded"
+            for part in self.ending
+            if part.state == "unknown"
+        ]
+        words = [part for part in same if part != "same end"] + varying + unknown
+        return "".join(f", {part}" for part in words)
 
     def sentence(self) -> str:
         """One line for a card."""
         matched = "".join(f", {count} matched by {rule}" for rule, count in self.rules if rule != "key_order")
         if self.ok:
-            return (
-                f"{self.recording}: {self.served} of {self.recorded} served, 0 missed, same answer{matched}"
-            )
+            counts = f"{self.served} of {self.recorded} served, 0 missed"
+            return f"{self.recording}: {counts}, same answer{self.end_words()}{matched}"
         return f"{self.recording}: failed, {self.reason}"
 
 
@@ -51,6 +82,8 @@ def fidelity_of(
     fault: str | None = None,
     converges: bool | None = None,
     recovered: bool | None = None,
+    ended: Ending | None = None,
+    other: Ending | None = None,
 ) -> Fidelity:
     """Whether a replay did what its recording says.
 
@@ -66,6 +99,8 @@ def fidelity_of(
         Whether the oracle takes the replay for one of its own kind, where that was asked.
     recovered
         Whether the unchanged replay already counts as recovered.
+    ended, other
+        How the agent ended in this replay, and in a further one of the same recording.
     """
     recording = tape.cassette
     unasked = unasked_of(tape, again)
@@ -89,6 +124,9 @@ def fidelity_of(
         reason = report.tools_refused[0]
     elif reason is None and not same:
         reason = "the agent's answer is not the recorded one"
+    ending = compare_endings(recorded_ending(recording), ended, other, tape.matching.patterns)
+    if reason is None:
+        reason = next((part.sentence() for part in ending if part.state == "differs"), None)
     return Fidelity(
         recording=recording.id,
         ok=reason is None,
@@ -100,6 +138,7 @@ def fidelity_of(
         reason=reason,
         converges=converges,
         recovered=recovered,
+        ending=ending,
     )
 
 

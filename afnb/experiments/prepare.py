@@ -208,6 +208,7 @@ def finish(
         fidelity=ready.fidelity,
         warnings=(
             *already_recovered(ready),
+            *(warning for check in ready.fidelity if (warning := check.warning()) is not None),
             *last_answer(ready, steps, verdict),
             *warnings_of(ready, trial),
             *uncounted(ready, trial.results),

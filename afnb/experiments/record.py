@@ -104,7 +104,10 @@ def record(
     stop: threading.Event | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Recorded:
-    """Run an agent once and record its model traffic as a cassette.
+    """Run an agent once and record its model traffic as a cassette, and how the agent itself ended.
+
+    The exit status and the output of a command, the return value of a function are kept in the recording's
+    field ``agent_end`` (``afnb.core.ending``), and each replay is compared with them.
 
     Parameters
     ----------
@@ -155,6 +158,7 @@ def record(
         if say is not None:
             say(recorder.notice)
         result = runnable.run(recorder.session, recorder.upstream, seed=seed, workdir=workdir, stop=stop)
+        recorder.ended(result.ending(recorder.redaction))
     return Recorded(
         recorder.path if recorder.written else None,
         recorder.cassette,

@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 
 from afnb.core.arm import Arm, LogArm
 from afnb.core.cassette import Cassette, Request
+from afnb.core.ending import Ending
 from afnb.core.eventlog import EventLog
 from afnb.core.jsonvalue import dumps
 from afnb.core.providers import Answer, requested_model
@@ -88,6 +89,7 @@ class ReplayResult:
     cannot_start: bool = False
     uses: tuple[Use, ...] = ()
     agent_error: str | None = None
+    ended: Ending | None = None
 
     def row(self, experiment: str, used: bool) -> dict[str, Any]:
         """A row of the ``replays`` table."""

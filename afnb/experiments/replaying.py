@@ -5,26 +5,29 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from afnb.core.arm import Arm
 from afnb.core.cassette import Cassette
+from afnb.core.ending import Compared, with_ending
 from afnb.core.matching import Matching
 from afnb.core.page import Badge, Facts, Page, Part, Shown, Table, Text
+from afnb.core.redaction import kept_redaction
 from afnb.core.run import Run
 from afnb.core.steps import run_from_cassette
 from afnb.core.tape import Repeat, Tape
 from afnb.errors import AgentError, ParameterError
-from afnb.experiments.agents import AgentResult, as_agent
+from afnb.experiments.agents import Agent, AgentResult, as_agent
 from afnb.experiments.fidelity import Fidelity, fidelity_of
 from afnb.experiments.recordings import as_recording
+from afnb.experiments.replay import derive_seed
 from afnb.experiments.tape_replay import finished_run
 from afnb.io.relay import pace_of
 from afnb.io.serve import Session
 from afnb.io.serve_report import SessionReport
-from afnb.io.upstream import as_upstream
+from afnb.io.upstream import Upstream, as_upstream
 from afnb.tables.build import build
 from afnb.tables.schemas import SCHEMA_VERSION
 
@@ -62,6 +65,11 @@ class Replay(Shown):
     def same_answer(self) -> bool:
         """Whether the replay's last answer of the model is the recorded one."""
         return self.fidelity.same_answer
+
+    @property
+    def ending(self) -> tuple[Compared, ...]:
+        """How the agent itself ended, beside how it did when it was recorded: one part for each thing."""
+        return self.fidelity.ending
 
     @property
     def misses(self) -> pa.Table:
@@ -111,6 +119,7 @@ class Replay(Shown):
             "first_miss": report.first_miss.reason if report.first_miss else None,
             "misses": self.miss_rows(),
             "same_answer": self.same_answer,
+            "ending": [asdict(part) for part in self.ending],
             "faithful": self.faithful,
             "reason": self.fidelity.reason,
             "agent_status": self.agent.status,
@@ -128,6 +137,7 @@ class Replay(Shown):
             ("missed", str(report.missed)),
             ("needed a matching rule", rules),
             ("answer", "as recorded" if self.same_answer else "differs from the recorded one"),
+            *(ending_fact(part) for part in self.ending),
             ("agent", self.agent.status + (f": {self.agent.error}" if self.agent.error else "")),
         ]
         if self.recording.tool_exchanges or report.tools_refused:
@@ -149,6 +159,16 @@ class Replay(Shown):
             tone = Badge(f"served through {self.serve_through}, live after it", "quiet")
         following = ("r.misses.to_pandas()",) if report.missed else ()
         return Page(f"Replay of {self.source}", tone, tuple(parts), following)
+
+
+def ending_fact(part: Compared) -> tuple[str, str]:
+    """One line of the card about the agent's end."""
+    if part.state == "same":
+        return part.what, "as recorded"
+    if part.state == "unknown":
+        return part.what, "not in the recording, or not captured now"
+    also = ", and between two replays as well, so it is not compared" if part.state == "varies" else ""
+    return part.what, f"differs{also}: recorded {part.recorded}, now {part.again}"
 
 
 def miss_parts(report: SessionReport) -> list[Part]:
@@ -188,6 +208,9 @@ def replay(
     allow_tools: Iterable[str] = (),
 ) -> Replay:
     """Run ``agent`` once against ``recording``; requests that are not on it go to ``upstream``, if given.
+
+    Where everything is as recorded but the agent's output or return value, and nothing can go live, the
+    agent is run a second time: what differs between two replays (a time, an id) says nothing.
 
     Parameters
     ----------
@@ -240,30 +263,36 @@ def replay(
     provider = None if upstream is None else as_upstream(upstream).for_replay(seed, "replay", 0)
     tape = Tape(cassette, matching, repeat)
     arm = _arm(cassette, serve_through, provider is not None)
-    name, live = f"{cassette.id}/replay", provider is not None
-    tools = {} if provider is None else provider.tools
-    session = Session(tape, arm, id=name, live=live, pace=pace, allow_tools=allow_tools, http_tools=tools)
+    redaction = kept_redaction(cassette)
+
+    def once(seed: int) -> tuple[Session, AgentResult]:
+        live, tools = provider is not None, {} if provider is None else provider.tools
+        name = f"{cassette.id}/replay"
+        made = Session(tape, arm, id=name, live=live, pace=pace, allow_tools=allow_tools, http_tools=tools)
+        return made, in_folder(runner, made, provider, seed)
+
+    session, outcome = once(seed)
+    if outcome.status == "cannot_start":
+        raise AgentError(outcome.error or "the agent cannot be started")
+    report, ended = session.report(), outcome.ending(redaction)
+    again = with_ending(session.cassette(), ended)
+    fault = None if outcome.status != "timeout" else outcome.error or "the agent timed out"
+    fidelity = fidelity_of(tape, report, again, fault=fault, ended=ended)
+    if fidelity.only_said_differs and provider is None:
+        other = once(derive_seed(seed, "again"))[1].ending(redaction)
+        fidelity = fidelity_of(tape, report, again, fault=fault, ended=ended, other=other)
+    run = finished_run(run_from_cassette(again), outcome)
+    return Replay(cassette.id, len(cassette.exchanges), report, outcome, again, run, fidelity, serve_through)
+
+
+def in_folder(agent: Agent, session: Session, upstream: Upstream | None, seed: int) -> AgentResult:
+    """Run an agent once in a fresh working directory, and take that away."""
     workdir = Path(tempfile.mkdtemp(prefix="afnb-replay-"))
     try:
-        outcome = runner.run(session, provider, seed=seed, workdir=workdir)
+        return agent.run(session, upstream, seed=seed, workdir=workdir)
     finally:
         session.close()
         shutil.rmtree(workdir, ignore_errors=True)
-    if outcome.status == "cannot_start":
-        raise AgentError(outcome.error or "the agent cannot be started")
-    again = session.cassette()
-    report = session.report()
-    fault = None if outcome.status != "timeout" else outcome.error or "the agent timed out"
-    return Replay(
-        cassette.id,
-        len(cassette.exchanges),
-        report,
-        outcome,
-        again,
-        finished_run(run_from_cassette(again), outcome),
-        fidelity_of(tape, report, again, fault=fault),
-        serve_through,
-    )
 
 
 def _arm(cassette: Cassette, serve_through: int | None, live: bool) -> Arm | None:

@@ -13,6 +13,8 @@ from pathlib import Path
 from afnb.causal.oracles import Oracle
 from afnb.core.arm import Arm
 from afnb.core.cassette import Cassette
+from afnb.core.ending import Ending
+from afnb.core.redaction import Redaction, kept_redaction
 from afnb.core.run import Run
 from afnb.core.steps import run_from_cassette
 from afnb.core.tape import Tape
@@ -50,6 +52,11 @@ class TapeSetting:
     def recording_id(self) -> str:
         """The cassette's id."""
         return self.recording.id
+
+    @property
+    def redaction(self) -> Redaction | None:
+        """What was taken out of the recording."""
+        return kept_redaction(self.recording)
 
     def run(self, job: Job, gate: Gate | None, stop: threading.Event | None) -> ReplayResult:
         """Run and judge one replay."""
@@ -123,6 +130,7 @@ def run_replay(
         cannot_start=outcome.status == "cannot_start",
         agent_error=outcome.error,
         uses=gate.uses,
+        ended=outcome.ending(setting.redaction) if job.role == "check" else None,
     )
 
 
@@ -213,13 +221,21 @@ def self_check(
 ) -> Fidelity:
     """Replay the recording unpatched from its tape alone, and say whether the agent did the same again.
 
+    Where nothing but its output or return value differs, the agent is run once more: what differs between
+    two replays of one recording (a time, an id) says nothing, what has changed since the recording does.
+
     Raises
     ------
     AgentError
         The agent cannot be started, or nothing it asked was on the tape.
     """
     recording = setting.recording
-    result = run_replay(setting, Job(None, "check", 0, derive_seed(seed, "check", recording.id)), stop=stop)
+
+    def once(number: int) -> ReplayResult:
+        parts = ("check", recording.id) if number == 0 else ("check", recording.id, number)
+        return run_replay(setting, Job(None, "check", number, derive_seed(seed, *parts)), stop=stop)
+
+    result = once(0)
     report = result.report
     if result.cannot_start:
         raise AgentError(result.detail or "the agent cannot be started")
@@ -229,14 +245,22 @@ def self_check(
     fault = None
     if result.reason in ("timeout", "interrupted"):
         fault = result.detail or f"the agent's run ended by {result.reason}"
-    return fidelity_of(
-        setting.tape,
-        report,
-        again,
-        fault=fault,
-        converges=None if converges is None else converges(result),
-        recovered=result.recovery == "recovered",
-    )
+    converging = None if converges is None else converges(result)
+
+    def found(other: Ending | None) -> Fidelity:
+        return fidelity_of(
+            setting.tape,
+            report,
+            again,
+            fault=fault,
+            converges=converging,
+            recovered=result.recovery == "recovered",
+            ended=result.ended,
+            other=other,
+        )
+
+    first = found(None)
+    return found(once(1).ended) if first.only_said_differs else first
 
 
 def nothing_served(setting: TapeSetting, result: ReplayResult) -> str:

@@ -100,7 +100,7 @@ def run_command(
     cwd: str | os.PathLike[str] | None = None,
     timeout_s: float | None = None,
     stop: threading.Event | None = None,
-    capture: bool = True,
+    capture: bool | Literal["tee"] = True,
     max_output: int = MAX_OUTPUT,
     grace_s: float = GRACE_S,
 ) -> ProcessResult:
@@ -120,7 +120,8 @@ def run_command(
         When set, the group is ended.
     capture
         Keep stdout and stderr (the command then has no terminal and an empty stdin). False lets it use
-        this process's own, terminal included.
+        this process's own, terminal included. ``"tee"`` does that too, but keeps what it prints on stdout
+        while passing it on.
     max_output
         Bytes kept of each stream.
     grace_s
@@ -148,9 +149,9 @@ def run_command(
     if reason is not None:
         held.release()
         return ProcessResult("cannot_start", error=reason, wall_s=time.monotonic() - start)
-    streams = _Streams(child, max_output) if capture else None
+    streams = _Streams(child, max_output, echo=capture == "tee") if capture else None
     status: ProcessStatus = "exited"
-    with _foreground(child, wanted=not capture):
+    with _foreground(child, wanted=capture is not True):
         try:
             held.release()
             status = _watch(child, streams, None if timeout_s is None else start + timeout_s, stop)
@@ -191,9 +192,9 @@ def _why_not(
 
 
 def _spawn(
-    parts: list[str], env: Mapping[str, str] | None, cwd: str | os.PathLike[str] | None, capture: bool
+    parts: list[str], env: Mapping[str, str] | None, cwd: str | os.PathLike[str] | None, capture: object
 ) -> subprocess.Popen[bytes]:
-    if capture:
+    if capture is True:
         return subprocess.Popen(
             parts,
             env=None if env is None else dict(env),
@@ -203,7 +204,10 @@ def _spawn(
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-    return subprocess.Popen(parts, env=None if env is None else dict(env), cwd=cwd, process_group=0)
+    out = subprocess.PIPE if capture else None
+    return subprocess.Popen(
+        parts, env=None if env is None else dict(env), cwd=cwd, stdout=out, process_group=0
+    )
 
 
 def _watch(
@@ -279,15 +283,19 @@ class _HeldInterrupts:
 
 
 class _Streams:
-    """The captured ends of stdout and stderr, read without threads and kept within bounds."""
+    """The captured ends of stdout and stderr, read without threads and kept within bounds.
 
-    def __init__(self, child: subprocess.Popen[bytes], limit: int) -> None:
-        assert child.stdout is not None
-        assert child.stderr is not None
-        self._files: tuple[IO[bytes], IO[bytes]] = (child.stdout, child.stderr)
+    With ``echo`` what is read is passed on to this process's own stdout.
+    """
+
+    def __init__(self, child: subprocess.Popen[bytes], limit: int, *, echo: bool = False) -> None:
+        self._files: tuple[IO[bytes] | None, ...] = (child.stdout, child.stderr)
         self._kept = (_Ends(limit), _Ends(limit))
+        self._echo = echo
         self._selector = selectors.DefaultSelector()
         for file, kept in zip(self._files, self._kept, strict=True):
+            if file is None:
+                continue
             os.set_blocking(file.fileno(), False)
             self._selector.register(file, selectors.EVENT_READ, kept)
 
@@ -302,6 +310,8 @@ class _Streams:
                 continue
             if data:
                 key.data.add(data)
+                if self._echo:
+                    _pass_on(data)
             else:
                 self._selector.unregister(key.fileobj)
         return True
@@ -316,11 +326,21 @@ class _Streams:
             self.read(0.0)
         self._selector.close()
         for file in self._files:
-            file.close()
+            if file is not None:
+                file.close()
 
-    def texts(self) -> tuple[str, str]:
-        """Both streams as text; bytes that are not UTF-8 are shown as escapes."""
-        return self._kept[0].text(), self._kept[1].text()
+    def texts(self) -> tuple[str | None, str | None]:
+        """Both streams as text, None if not captured; bytes that are not UTF-8 are shown as escapes."""
+        pairs = zip(self._files, self._kept, strict=True)
+        out, err = (None if file is None else kept.text() for file, kept in pairs)
+        return out, err
+
+
+def _pass_on(data: bytes) -> None:
+    """Write to this process's stdout; if nobody reads it any more, the rest is only kept."""
+    with contextlib.suppress(OSError):
+        while data:
+            data = data[os.write(1, data) :]
 
 
 class _Ends:

@@ -14,6 +14,7 @@ from types import ModuleType, TracebackType
 from typing import Any, Self
 
 from afnb.core.cassette import Cassette, Exchange, ToolExchange
+from afnb.core.ending import FIELD, Ending, ending
 from afnb.core.matching import Matching
 from afnb.core.redaction import kept_rules
 from afnb.errors import ParameterError
@@ -37,7 +38,10 @@ def recording_notice(redaction: Redaction | None = None) -> str:
     >>> recording_notice().startswith("Bodies are recorded as they are")
     True
     """
-    headers = "Of the headers only content-type and accept are kept; credentials are never written."
+    headers = (
+        "Of the headers only content-type and accept are kept; credentials are never written. "
+        "How the agent ends (exit status, output or return value) is kept as well, usual forms of keys masked."
+    )
     if redaction is None or not (redaction.paths or redaction.patterns):
         return (
             "Bodies are recorded as they are: prompts, answers and tool results are not redacted "
@@ -169,6 +173,41 @@ class Recorder:
         kept = self._cassette
         return kept is not None and bool(kept.exchanges or kept.tool_exchanges)
 
+    def ended(self, how: Ending | None) -> None:
+        """Keep how the agent itself ended (field ``agent_end``); replays are compared with it."""
+        if how is not None:
+            with self._lock:
+                if self._cassette is None and self._journal is not None:
+                    self._journal.note(FIELD, how.to_json())
+
+    def returned(self, value: Any) -> None:
+        """Keep what an agent came to that was run by other means, as a function's return value.
+
+        Parameters
+        ----------
+        value
+            A JSON value; ``redaction`` is carried out on it.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> out = os.path.join(tempfile.mkdtemp(), "run.json")
+        >>> with Recorder(out, [{"ok": True}]) as recorder:
+        ...     recorder.returned(recorder.http_client("httpx").get("/v1/models").json()["ok"])
+        >>> recorder.cassette.attrs["agent_end"]["value"]
+        True
+        """
+        self.ended(ending("function", "finished", said=value, redaction=self.redaction))
+
+    @property
+    def redaction(self) -> Redaction | None:
+        """What is taken out of this recording, an earlier part's own redaction included."""
+        given = self._options["redaction"]
+        if self._journal is None:
+            return given if isinstance(given, Redaction) else None
+        kept = self._journal.cassette().attrs.get("redaction")
+        return None if kept is None else Redaction.from_json(kept)
+
     def report(self) -> SessionReport:
         """Counts so far."""
         return self.session.report()
@@ -211,6 +250,8 @@ class Recorder:
                 wrapped_sink=self._keep_wrapped,
             )
             self._session = made
+            if FIELD in self._journal.cassette().attrs:
+                self._journal.note(FIELD, None)  # of the part before; this one ends otherwise
             self._attached.enter_context(attached(made.tools))
         return self
 

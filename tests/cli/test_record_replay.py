@@ -241,3 +241,17 @@ def test_matching_and_serving_are_checked_before_anything_starts(
         assert said in done.stderr
     through = afnb_process("replay", "run.json", "--serve-through", "-1", *options)
     assert (through.returncode, len(provider.requests)) == (0, asked + 1)
+
+
+def test_check_names_another_exit_status_and_another_output(
+    afnb_process: Process, agent: str, provider: FakeProvider, tmp_path: Path
+) -> None:
+    options = ["--upstream", provider.url, "--", sys.executable, agent]
+    assert afnb_process("record", "--out", "run.json", *options).returncode == 0
+    kept = json.loads((tmp_path / "run.json").read_text())["agent_end"]
+    assert (kept["exit_status"], kept["stdout"]) == (0, "bonjour\n")
+    check = ["replay", "run.json", "--check", "--", sys.executable, agent]
+    assert afnb_process(*check).returncode == 0
+    failing = afnb_process(*check, AGENT_STATUS="9")
+    assert failing.returncode == 1
+    assert "exit status differs: recorded 0, now 9" in failing.stdout
