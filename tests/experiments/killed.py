@@ -25,7 +25,7 @@ from afnb.io.simulated import SimulatedUpstream
 from afnb.io.upstream import Upstream
 
 TURNS = 6
-RATES = {False: (0.85, 0.15), True: (0.7, 0.4)}
+RATES = {False: (0.85, 0.15), True: (0.75, 0.5)}
 HARD = False
 WORDS = {
     "well": "every figure is checked against the register before anything is promised",
@@ -134,7 +134,7 @@ def attribution(
         upstream=upstream,
         oracle=right,
         origin=True,
-        consensus=afnb.SequentialConsensus(max_replays=100 if HARD else 40),
+        consensus=afnb.SequentialConsensus(max_replays=200 if HARD else 40),
         ledger=ledger,
         seed=seed,
         n_jobs=3,

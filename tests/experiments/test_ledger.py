@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,28 +57,45 @@ def noted(folder: Path) -> list[list[Any]]:
     return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
 
-def kill_and_go_on(folder: Path, kills: int, seed: int, hard: bool) -> tuple[int, int, dict[str, Any]]:
+@dataclass(frozen=True)
+class Killed:
+    """One attribution that was killed again and again, and ended at last."""
+
+    held: list[int]
+    """Replays that were finished at each kill."""
+    torn: int
+    """Kills that hit while a replay was under way: some of its calls were answered, and it is not kept."""
+    after: int
+    """Live calls after the last kill."""
+    told: dict[str, Any]
+
+
+def kill_and_go_on(folder: Path, kills: int, seed: int, calls: int, hard: bool = True) -> Killed:
     """Kill the attribution at random moments, let it end, and check that nothing finished was repeated.
 
-    A moment is a number of further live calls and a few milliseconds. Gives back how many kills hit, how
-    many replays were finished by the last of them, and what it came to.
+    A moment is a number of further live calls, so that the kills spread over ``calls``, and a few milliseconds.
     """
     dice = random.Random(seed)
-    seen: list[tuple[int, set[tuple[int, str, int]]]] = []
+    starts: list[tuple[int, set[tuple[int, str, int]]]] = []
+    held, torn = [], 0
     argv = [sys.executable, str(SCRIPT), str(folder), str(seed), "0.004", "1" if hard else "0"]
     while True:
         begun = len(noted(folder))
-        seen.append((begun, finished(folder)))
+        starts.append((begun, finished(folder)))
         process = subprocess.Popen(argv)
         try:
-            if len(seen) <= kills:
-                target = begun + dice.randint(0, 40)
+            if len(held) < kills:
+                target = begun + dice.randint(1, max(1, 2 * calls // (kills + 1) - 1))
                 while process.poll() is None and len(noted(folder)) < target:
                     time.sleep(0.002)
                 time.sleep(dice.uniform(0.0, 0.02))
                 if process.poll() is None:
                     process.send_signal(signal.SIGKILL)
-                    process.wait()
+                    assert process.wait() == -signal.SIGKILL
+                    assert not (folder / "told.json").exists()
+                    done = finished(folder)
+                    held.append(len(done))
+                    torn += any((s, arm, index) not in done for s, arm, index, _ in noted(folder)[begun:])
                     continue
             assert process.wait() == 0
             break
@@ -86,42 +103,54 @@ def kill_and_go_on(folder: Path, kills: int, seed: int, hard: bool) -> tuple[int
             process.kill()
             process.wait()
     every = noted(folder)
-    for start, done in seen:
+    for start, done in starts:
         again = {(s, arm, index) for s, arm, index, _ in every[start:]}
         assert again & done == set(), "a finished live call was repeated"
-    return len(seen) - 1, len(seen[-1][1]), dict(json.loads((folder / "told.json").read_text()))
+    return Killed(held, torn, len(every) - starts[-1][0], json.loads((folder / "told.json").read_text()))
 
 
-def unbroken(folder: Path, seed: int, hard: bool) -> dict[str, Any]:
-    """What the same attribution comes to if nobody kills it."""
+def unbroken(folder: Path, seed: int, hard: bool = True) -> tuple[dict[str, Any], int]:
+    """What the same attribution comes to if nobody kills it, and its live calls."""
     killed.HARD = hard
     try:
         alone = killed.attribution(folder, None, folder / "other-calls", seed)
     finally:
         killed.HARD = False
-    return dict(json.loads(json.dumps(killed.told(alone))))
+    calls = len((folder / "other-calls").read_text().splitlines())
+    return dict(json.loads(json.dumps(killed.told(alone)))), calls
 
 
-def test_an_attribution_killed_three_times_ends_as_an_unbroken_one(tmp_path: Path) -> None:
-    whole = unbroken(tmp_path, 1, hard=False)
-    hits, held, told = kill_and_go_on(tmp_path, 3, 1, hard=False)
-    assert (hits, told) == (3, whole)
-    assert held > 0, "no replay was finished before the last kill"
+def test_an_attribution_of_two_hundred_replays_killed_three_times_ends_as_an_unbroken_one(
+    tmp_path: Path,
+) -> None:
+    whole, calls = unbroken(tmp_path, 3)
+    assert len({(row["seed"], row["arm"]) for row in whole["used"]}) >= 200
     assert whole["verdict"][0] == "recovered"
+    found = kill_and_go_on(tmp_path, 3, 3, calls)
+    assert found.told == whole
+    assert len(found.held) == 3
+    assert 0 < found.held[-1] < len(whole["used"]), "killed before the first replay, or after the last"
+    assert found.after > 0, "nothing was left to do after the last kill"
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_an_attribution_of_many_replays_killed_a_hundred_times(tmp_path: Path) -> None:
-    kills = seed = finished_before = 0
-    while kills < 100:
+def test_an_attribution_of_two_hundred_replays_killed_a_hundred_times(tmp_path: Path) -> None:
+    found: list[Killed] = []
+    seed = 0
+    while sum(len(one.held) for one in found) < 100:
         folder = tmp_path / str(seed)
         folder.mkdir()
-        whole = unbroken(folder, seed, hard=True)
-        hits, held, told = kill_and_go_on(folder, 10, seed, hard=True)
-        assert told == whole, seed
-        kills, seed, finished_before = kills + hits, seed + 1, finished_before + held
-    assert finished_before > 500, "the kills came before there was anything to go on with"
+        whole, calls = unbroken(folder, seed)
+        if len(whole["used"]) >= 200:
+            one = kill_and_go_on(folder, 10, seed, calls)
+            assert one.told == whole, seed
+            found.append(one)
+        seed += 1
+    assert sum(one.torn for one in found) >= 25, "the kills hit between replays"
+    assert sum(one.after > 0 for one in found) >= len(found) / 2
+    moments = [held for one in found for held in one.held]
+    assert len(set(moments)) >= 30, "the kills did not spread over the attributions"
 
 
 def test_what_was_finished_is_taken_from_the_ledger(tmp_path: Path, bad: afnb.Cassette) -> None:
