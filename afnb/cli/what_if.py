@@ -26,9 +26,19 @@ from afnb.core.jsonvalue import loads
 from afnb.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
-    from afnb.causal.interventions import Edit, Graft, Resample
+    from afnb.causal.interventions import Intervention
 
 VERIFIED, UNVERIFIED = 0, 1
+KINDS = {
+    "value": "--value",
+    "graft": "--graft",
+    "resample": "--resample",
+    "system_prompt": "--system-prompt",
+    "drop_message": "--drop-message",
+    "insert_message": "--insert-message",
+}
+"""What can be done to a step; one kind a call."""
+ONE_A_STEP = ("value", "system_prompt", "drop_message", "insert_message")
 
 
 def add_parser(commands: Any) -> None:
@@ -60,6 +70,28 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--model", metavar="NAME", help="with --resample: ask this model from the step on, instead of its own"
     )
+    parser.add_argument(
+        "--system-prompt",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="from the step on, ask with the system prompt in this file; - is stdin (one a step)",
+    )
+    parser.add_argument(
+        "--drop-message",
+        metavar="N",
+        type=int,
+        action="append",
+        default=[],
+        help="from the step on, ask without message N of its request, counted from 0 (one a step)",
+    )
+    parser.add_argument(
+        "--insert-message",
+        metavar="N=FILE",
+        action="append",
+        default=[],
+        help="from the step on, ask with the user message in this file put in at place N (one a step)",
+    )
     add_success(parser)
     add_replaying(parser)
     add_ledger(parser)
@@ -90,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
     return VERIFIED if found.label == "verified" else UNVERIFIED
 
 
-def interventions_of(args: argparse.Namespace) -> Iterator[Edit | Graft | Resample]:
+def interventions_of(args: argparse.Namespace) -> Iterator[Intervention]:
     """One intervention per ``--step``.
 
     Raises
@@ -98,20 +130,62 @@ def interventions_of(args: argparse.Namespace) -> Iterator[Edit | Graft | Resamp
     ParameterError
         Not exactly one kind of change is given, or not one value per step.
     """
-    from afnb.causal.interventions import Edit, Graft, Resample
+    from afnb.causal.interventions import DropMessage, Edit, Graft, Resample, SystemPrompt
 
     if args.model and not args.resample:
         raise ParameterError("--model says whom to ask again; give it with --resample")
-    kind = one_of(args, {"value": "--value", "graft": "--graft", "resample": "--resample"})
-    if kind == "value" and len(args.value) != len(args.step):
+    kind = one_of(args, KINDS)
+    given = getattr(args, kind)
+    if kind in ONE_A_STEP and len(given) != len(args.step):
+        name = KINDS[kind]
         raise ParameterError(
-            f"{len(args.step)} --step and {len(args.value)} --value are given; give each --step one --value"
+            f"{len(args.step)} --step and {len(given)} {name} are given; give each --step one {name}"
         )
     for i, step in enumerate(args.step):
         if kind == "value":
-            yield Edit(step, value_of(args.value[i]))
+            yield Edit(step, value_of(given[i]))
+        elif kind == "system_prompt":
+            yield SystemPrompt(step, text_of("--system-prompt", given[i]))
+        elif kind == "drop_message":
+            yield DropMessage(step, given[i])
+        elif kind == "insert_message":
+            yield inserted(step, given[i])
         else:
             yield Graft(step) if kind == "graft" else Resample(step, args.model)
+
+
+def inserted(step: int, given: str) -> Intervention:
+    """The message that ``N=FILE`` puts in.
+
+    Raises
+    ------
+    ParameterError
+        It has another form, or the file is no text.
+    """
+    from afnb.causal.interventions import InsertMessage
+
+    place, _, name = given.partition("=")
+    if not place.removeprefix("-").isdecimal() or not name:
+        raise ParameterError(
+            f"--insert-message {given}: it is N=FILE, a place among the messages of the step's request and "
+            "the file that holds the text, e.g. --insert-message 1=hint.txt"
+        )
+    return InsertMessage(step, int(place), text_of("--insert-message", name))
+
+
+def text_of(option: str, name: str) -> str:
+    """The text of a file, without the line end that closes it; ``-`` reads stdin.
+
+    Raises
+    ------
+    ParameterError
+        The bytes are no text.
+    """
+    try:
+        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ParameterError(f"{option} {name}: byte {error.start} is no UTF-8; give a text file") from None
+    return text.removesuffix("\n")
 
 
 def value_of(name: str) -> Any:

@@ -143,7 +143,7 @@ class Plan(Shown):
     def _table(self) -> Table:
         rows = []
         for scene in self.scenes:
-            kind = "at most" if scene.name == "most" else f"{scene.name}: median"
+            kind = "at most" if scene.name == "most" else scene.name
             rows.append(
                 (
                     kind,
@@ -166,7 +166,7 @@ class Plan(Shown):
             "dollars",
             "with a verdict",
         )
-        return Table(columns, tuple(rows), "rehearsed with the rules' own machines")
+        return Table(columns, tuple(rows), "medians, rehearsed with the rules' own machines")
 
 
 def scene_of(name: str, assumption: str, samples: Sequence[tuple[int, TailCost, bool | None]]) -> Scene:

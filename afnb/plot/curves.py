@@ -111,39 +111,45 @@ def recoverability(source: Any, ax: Axes | None = None) -> Axes:
     edges = [point.interval or (0.0, 1.0) for point in points]
     if curve.credible is not None:
         ax.axvspan(curve.credible[0] - 0.5, curve.credible[1] + 0.5, color=style.PALE, alpha=0.6, linewidth=0)
-    if len(points) <= 150:
-        ax.vlines(
+    few = len(points) <= 150
+    if curve.decisive is not None:
+        _decisive(ax, curve.decisive)
+    if few:
+        low = [rate - edge[0] for rate, edge in zip(rates, edges, strict=True)]
+        high = [edge[1] - rate for rate, edge in zip(rates, edges, strict=True)]
+        away = [[max(0.0, value) for value in side] for side in (low, high)]
+        ax.errorbar(xs, rates, away, fmt="none", ecolor=style.BLUE, elinewidth=2, capsize=4, zorder=2.5)
+    else:
+        ax.fill_between(
             xs,
             [low for low, _ in edges],
             [high for _, high in edges],
             color=style.BLUE,
-            alpha=0.45,
-            linewidth=2,
+            alpha=0.2,
+            linewidth=0,
         )
-    else:
-        low, high = ([edge[i] for edge in edges] for i in (0, 1))
-        ax.fill_between(xs, low, high, color=style.BLUE, alpha=0.2, linewidth=0)
-    marks = "o" if len(points) <= 150 else ""
-    ax.plot(xs, rates, color=style.BLUE, marker=marks, markersize=6, linewidth=1.8, drawstyle="steps-post")
-    if curve.decisive is not None:
-        ax.axvline(curve.decisive, color=style.ORANGE, linewidth=1.8, linestyle=(0, (4, 3)))
-        style.dress(
-            ax.text(
-                curve.decisive, 1.0, f" step {curve.decisive}", transform=ax.get_xaxis_transform(), va="top"
-            ),
-            fontsize=10,
-            color=style.ORANGE,
-        )
+    ax.plot(xs, rates, color=style.BLUE, linewidth=1.8, drawstyle="steps-post", alpha=0.5 if few else 1.0)
+    if few:
+        ax.plot(xs, rates, "o", color=style.BLUE, markersize=6, zorder=3)
     ax.set_ylim(-0.03, 1.03)
-    ax.set_xlim(min(xs) - 0.6, max(xs) + 0.6)
+    places = [point.step for point in curve.points] + list(curve.credible or ())
+    ax.set_xlim(min(places) - 0.6, max(places) + 0.6)
     style.whole_numbers(ax.xaxis)
     ax.grid(axis="y", color=style.PALE, linewidth=0.6)
     shaded = "shaded: 95 % credible interval of the step" if curve.credible is not None else ""
+    live = "; -1: everything is live" if min(places) == -1 else ""
     style.titles(
         ax,
         title="recoverability",
-        x="step k (the tape answers through it)",
+        x=f"step k (the tape answers through it{live})",
         y="recovery rate q(k)",
         note=shaded,
     )
     return ax
+
+
+def _decisive(ax: Axes, step: int) -> None:
+    """A line at the step where the rate falls, behind the curve."""
+    ax.axvline(step, color=style.ORANGE, linewidth=1.8, linestyle=(0, (4, 3)), zorder=1.5)
+    words = ax.text(step, 1.0, f" step {step}", transform=ax.get_xaxis_transform(), va="top")
+    style.dress(words, fontsize=10, color=style.ORANGE)

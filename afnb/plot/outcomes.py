@@ -19,7 +19,7 @@ _LOOKS = {
     "not_recovered": ("X", style.ORANGE, style.ORANGE, "not recovered"),
     "inconclusive": ("s", "none", style.GREY, "inconclusive"),
 }
-_RATE = "recovery rate of the replays used, with 95 % interval (Wilson)"
+_RATE = "recovery rate of the replays used, 95 % interval (Wilson)"
 MAX_EACH = 60
 MAX_ROWS = 24
 

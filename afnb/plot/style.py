@@ -52,9 +52,16 @@ def figure(size: tuple[float, float] = SIZE) -> tuple[Figure, Axes]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    fig = Figure(figsize=size, layout="constrained")
+    fig = Figure(figsize=size, layout=_layout())
     FigureCanvasAgg(fig)
     return fig, fig.add_subplot()
+
+
+def _layout() -> Any:
+    """Constrained, with room at the edges: bold titles are a little larger than they are measured."""
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    return ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08)
 
 
 def axes(ax: Axes | None, size: tuple[float, float] = SIZE) -> Axes:
@@ -62,7 +69,7 @@ def axes(ax: Axes | None, size: tuple[float, float] = SIZE) -> Axes:
     if ax is None:
         import matplotlib.pyplot as plt
 
-        _, ax = plt.subplots(figsize=size, layout="constrained")
+        _, ax = plt.subplots(figsize=size, layout=_layout())
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     for side in ("left", "bottom"):

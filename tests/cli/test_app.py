@@ -362,13 +362,38 @@ def test_what_if_makes_its_interventions(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert [call["good"] for call in seen] == [None, "g.json", None]
 
 
+def test_what_if_changes_what_is_asked_as_well(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    seen = verdicts(monkeypatch, "what_if", "verified")
+    (tmp_path / "said.txt").write_text("Think first.\n")
+    said = str(tmp_path / "said.txt")
+    for change in (
+        ["--step", "0", "--system-prompt", said],
+        ["--step", "2", "--step", "4", "--drop-message", "1", "--drop-message", "-2"],
+        ["--step", "2", "--insert-message", f"1={said}"],
+        ["--step", "2", "--resample", "--model", "large"],
+    ):
+        assert main(["what-if", "b.json", *change, *ASK, "--", "x"]) == 0
+    assert [call["args"][1] for call in seen] == [
+        [afnb.SystemPrompt(0, "Think first.")],
+        [afnb.DropMessage(2, 1), afnb.DropMessage(4, -2)],
+        [afnb.InsertMessage(2, 1, "Think first.")],
+        [afnb.Resample(2, "large")],
+    ]
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--step", "3"], "give one of --value, --graft, --resample; found none of them"),
+        (["--step", "3"], "--drop-message, --insert-message; found none of them"),
         (["--step", "3", "--resample", "--graft", "g"], "found --graft and --resample"),
         (["--step", "3", "--step", "4", "--value", "v"], "2 --step and 1 --value are given"),
         (["--step", "3", "--value", "missing.json"], "missing.json: No such file"),
+        (["--step", "3", "--system-prompt", "missing.txt"], "missing.txt: No such file"),
+        (["--step", "3", "--system-prompt", sys.executable], "is no UTF-8; give a text file"),
+        (["--step", "3", "--step", "4", "--drop-message", "1"], "2 --step and 1 --drop-message are given"),
+        (["--step", "3", "--insert-message", "hint.txt"], "it is N=FILE"),
+        (["--step", "3", "--insert-message", "1=missing.txt"], "missing.txt: No such file"),
+        (["--step", "3", "--drop-message", "1", "--resample"], "found --resample and --drop-message"),
         (["--step", "3", "--value", sys.executable], "is no UTF-8"),
         (
             ["--step", "3", "--resample", "--upstream", "http://x"],

@@ -73,7 +73,8 @@ class Killed:
 def kill_and_go_on(folder: Path, kills: int, seed: int, calls: int, hard: bool = True) -> Killed:
     """Kill the attribution at random moments, let it end, and check that nothing finished was repeated.
 
-    A moment is a number of further live calls, so that the kills spread over ``calls``, and a few milliseconds.
+    A moment is a number of further live calls, so that the kills spread over ``calls``, and a few
+    milliseconds.
     """
     dice = random.Random(seed)
     starts: list[tuple[int, set[tuple[int, str, int]]]] = []

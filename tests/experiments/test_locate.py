@@ -203,7 +203,11 @@ def test_it_can_be_drawn() -> None:
     data = recoverability_data(loc)
     assert (data.decisive, data.credible) == (2, loc.credible)
     assert sum(point.total for point in data.points) == loc.search_replays
-    assert recoverability(loc).get_title(loc="left") == "recoverability"
+    ax = recoverability(loc)
+    assert ax.get_title(loc="left") == "recoverability"
+    low, high = ax.get_xlim()
+    assert low < -1
+    assert high > 3, "the places that were not asked are there as well"
 
 
 def test_two_conversations_at_once_are_branched_in_capture_order() -> None:
