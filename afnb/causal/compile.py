@@ -35,7 +35,7 @@ from afnb.core.jsonvalue import MISSING, dumps, equal
 from afnb.core.providers import provider_of
 from afnb.core.providers.base import framing
 from afnb.core.run import Run, Step
-from afnb.core.steps import model_positions, run_from_cassette
+from afnb.core.steps import positions_of, run_from_cassette
 from afnb.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -109,7 +109,8 @@ def compile_arms(
         No such step, a step of the wrong kind, two interventions on one step, a graft without an aligned
         good step, or a value that does not fit.
     """
-    source = _Source(bad, bad_run or run_from_cassette(bad), model_positions(bad))
+    source_run = bad_run or run_from_cassette(bad)
+    source = _Source(bad, source_run, positions_of(source_run))
     donor = None
     if good is not None and alignment is not None:
         donor = _Donor(good, good_run or run_from_cassette(good), alignment)

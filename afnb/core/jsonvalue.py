@@ -12,7 +12,7 @@ import enum
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NoReturn
 
@@ -230,17 +230,25 @@ def dumps(value: Json) -> str:
     return text
 
 
+_ONLY_TEXT = frozenset((str,))
+_NO_KEYS = frozenset((str, int, float, bool, type(None)))
+
+
 def _keys_are_text(value: Json) -> bool:
     """Whether every key is text; the json module would quietly write the key 1 as "1"."""
     stack = [value]
     while stack:
         item = stack.pop()
         if isinstance(item, dict):
-            if not all(isinstance(key, str) for key in item):
+            if not _ONLY_TEXT.issuperset(map(type, item)) and not all(isinstance(key, str) for key in item):
                 return False
-            stack.extend(v for v in item.values() if isinstance(v, dict | list | tuple))
+            inside: Iterable[Any] = item.values()
         elif isinstance(item, list | tuple):
-            stack.extend(v for v in item if isinstance(v, dict | list | tuple))
+            inside = item
+        else:
+            continue
+        if not _NO_KEYS.issuperset(map(type, inside)):
+            stack.extend(v for v in inside if isinstance(v, dict | list | tuple))
     return True
 
 

@@ -58,10 +58,11 @@ def attempts(cassette: Cassette) -> dict[int, int]:
     >>> attempts(Cassette("x", tuple(Exchange(i, ask, r) for i, r in enumerate(answers))))
     {0: 2, 1: 2}
     """
-    failed = [e for e in cassette.exchanges if _failed(e)]
+    groups = _same_requests(cassette)
+    # only what was asked twice can be an attempt: the answers of all others need not be read for it
+    failed = [e for e in cassette.exchanges if len(groups[e.idx]) > 1 and _failed(e)]
     if not failed:
         return {}
-    groups = _same_requests(cassette)
     bad = {e.idx for e in failed}
     found: dict[int, int] = {}
     for exchange in failed:
@@ -124,6 +125,24 @@ def model_positions(cassette: Cassette) -> dict[int, tuple[str, int]]:
         branch = conversation_key(exchange.request)
         positions[exchange.idx] = (branch, counts.get(branch, 0))
         counts[branch] = counts.get(branch, 0) + 1
+    return positions
+
+
+def positions_of(run: Run) -> dict[int, tuple[str, int]]:
+    """`model_positions` of the cassette that a run was read from; it is not read again.
+
+    Examples
+    --------
+    >>> positions_of(Run("x", (Step(0, "llm", "llm", attrs={"branch": "b"}, exchange=3),)))
+    {3: ('b', 0)}
+    """
+    counts: dict[str, int] = {}
+    positions: dict[int, tuple[str, int]] = {}
+    for step in run.steps:
+        if step.kind == "llm" and step.exchange is not None:
+            branch = str(step.attrs.get("branch", ""))
+            positions[step.exchange] = (branch, counts.get(branch, 0))
+            counts[branch] = counts.get(branch, 0) + 1
     return positions
 
 

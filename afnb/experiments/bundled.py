@@ -45,6 +45,8 @@ class ToolLoop:
         Name to plain function; arguments are passed by name.
     shape
         ``openai.chat`` or ``anthropic.messages``.
+    turns
+        After so many questions without a last word it gives up.
     """
 
     task: str
@@ -52,13 +54,14 @@ class ToolLoop:
     tools: Mapping[str, Tool]
     shape: str = "openai.chat"
     model: str = "simulated-1"
+    turns: int = MAX_TURNS
 
     def __call__(self, ctx: AgentContext) -> str:
         """Run the loop once against ``ctx``."""
         with ctx.http_client() as client:
             turn = self._chat if self.shape == "openai.chat" else self._messages
             messages: list[dict[str, Any]] = [{"role": "user", "content": self.task}]
-            for _ in range(MAX_TURNS):
+            for _ in range(self.turns):
                 text, calls = turn(client, messages)
                 if not calls:
                     return text

@@ -3,7 +3,7 @@
 ::
 
     FOLDER/<recording>.jsonl        one line a finished replay, appended and flushed before it counts
-    FOLDER/recordings/<digest>.*    the replays' own recordings, named by what they hold
+    FOLDER/recordings/<digest>.*    the replays' own recordings, zstd, named by what they hold
 
 A replay is known by the hashes of the recording, the arm, the agent and the settings, and by its stage,
 role, index and seed. Anything that could change what a replay does is in one of them, so a changed agent,
@@ -38,6 +38,7 @@ from afnb.experiments.replay import STOPPED, Lost, Recovery, ReplayResult, Role
 from afnb.io.files import PathLike, write_new
 from afnb.io.formats.cassette import read_cassette, text_of
 from afnb.io.formats.eventlog import read_log
+from afnb.io.formats.source import compressed, decompressed
 from afnb.io.serve_report import SessionReport
 from afnb.tables.build import build
 
@@ -202,14 +203,14 @@ class Ledger:
         if recording is None:
             return None
         if isinstance(recording, Cassette):
-            data, ending = text_of(recording).encode("utf-8"), "json"
+            data, ending = text_of(recording, plain=True).encode("utf-8"), "json"
         else:
             data, ending = recording.to_bytes(), "jsonl"
-        name = f"{hashlib.blake2b(data, digest_size=16).hexdigest()}.{ending}"
+        name = f"{hashlib.blake2b(data, digest_size=16).hexdigest()}.{ending}.zst"
         path = self.folder / RECORDINGS / name
         path.parent.mkdir(exist_ok=True)
         if not path.exists():
-            write_new(path, data, overwrite=True)
+            write_new(path, compressed(data), overwrite=True)
         return name
 
     def _restored(self, entry: Entry) -> ReplayResult:
@@ -243,13 +244,17 @@ class Ledger:
                 "another folder as the ledger",
                 path=str(path),
             ) from None
+        try:
+            data = decompressed(data)
+        except InputError:
+            data = b""
         if hashlib.blake2b(data, digest_size=16).hexdigest() != entry.kept.partition(".")[0]:
             raise InputError(
                 "the recording of a finished replay was changed since; put it back, or name another folder "
                 "as the ledger",
                 path=str(path),
             )
-        return read_cassette(data) if entry.kept.endswith(".json") else read_log(data)
+        return read_log(data) if ".jsonl" in entry.kept else read_cassette(data)
 
 
 def as_ledger(value: Any) -> Ledger | None:

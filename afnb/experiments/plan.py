@@ -235,7 +235,10 @@ def of_attribution(
         return ()
     if not pairs:
         return of_arms(tails.of(first.patch), tails.of(first.control), rule, assumed, seed)
-    costs = [tails.of(compiled_arms(Graft(step), bad, good, found).control) for step, _ in pairs]
+    costs = [
+        tails.of(compiled_arms(Graft(step), bad, good, found, bad_run=found.bad, good_run=found.good).control)
+        for step, _ in pairs
+    ]
     asked_again = [_resample_costs(bad, step, tails) for step, _ in pairs] if origin else []
     search = SequentialConsensus(
         max(rule.alpha, SEARCH.alpha), rule.min_effect, min(rule.max_replays, SEARCH.max_replays)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -86,11 +87,36 @@ def recording_hash(recording: Recording) -> str:
     >>> recording_hash(Cassette("a")) == recording_hash(Cassette("a")) != recording_hash(Cassette("b"))
     True
     """
-    if isinstance(recording, Cassette):
-        content = dumps(to_json(recording)).encode("utf-8", "surrogatepass")
-    else:
-        content = recording.to_bytes(canonical=True)
-    return hashlib.blake2b(content, digest_size=12).hexdigest()
+    return _DIGESTS.of(recording)
+
+
+class _Digests:
+    """Digests of the recordings that were asked for last: one experiment asks for its own many times."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._known: dict[int, tuple[Recording, str]] = {}
+        self._lock = threading.Lock()
+
+    def of(self, recording: Recording) -> str:
+        """The digest of this very value, which is kept alive so that its ``id`` stays its own."""
+        with self._lock:
+            found = self._known.get(id(recording))
+        if found is not None:
+            return found[1]
+        if isinstance(recording, Cassette):
+            content = dumps(to_json(recording)).encode("utf-8", "surrogatepass")
+        else:
+            content = recording.to_bytes(canonical=True)
+        digest = hashlib.blake2b(content, digest_size=12).hexdigest()
+        with self._lock:
+            self._known[id(recording)] = recording, digest
+            while len(self._known) > self._size:
+                del self._known[next(iter(self._known))]
+        return digest
+
+
+_DIGESTS = _Digests(32)
 
 
 def compiled_arms(

@@ -143,7 +143,7 @@ def graftable(bad: Recording, good: Recording, found: Diff) -> tuple[list[tuple[
         if pair in pairs:
             continue
         try:
-            compiled = compiled_arms(Graft(pair[0]), bad, good, found)
+            compiled = compiled_arms(Graft(pair[0]), bad, good, found, bad_run=found.bad, good_run=found.good)
         except ParameterError as error:
             notes.append(f"step {pair[0]} is no candidate: {error}")
             continue
@@ -224,13 +224,14 @@ def first_arm(
 ) -> AnyCompiled | None:
     """Arms of the first experiment: all candidates grafted, or the forking answer asked again; else None."""
     if pairs:
-        return compiled_arms([Graft(step) for step, _ in pairs], bad, good, found)
+        grafts = [Graft(step) for step, _ in pairs]
+        return compiled_arms(grafts, bad, good, found, bad_run=found.bad, good_run=found.good)
     if not found.comparable or found.fork is None or found.fork_step_observed is None:
         return None
     steps = found.bad.steps
     for step in range(min(found.fork_step_observed, len(steps) - 1), -1, -1):
         if steps[step].kind == "llm":
-            return compiled_arms(Resample(step), bad)
+            return compiled_arms(Resample(step), bad, bad_run=found.bad)
     return None
 
 

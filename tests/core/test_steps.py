@@ -490,3 +490,27 @@ def test_parallel_calls_without_ids_are_told_by_name_and_order() -> None:
     assert [(s.call_id, s.outputs) for s in run.steps if s.kind == "tool"] == [
         ("get_order#0", {"result": "o7"}), ("get_order#1", {"result": "o8"}), ("get_user#0", {"result": "u"})
     ]  # fmt: skip
+
+
+def test_positions_are_those_of_the_run() -> None:
+    """The run knows what `model_positions` reads from its cassette."""
+    from afnb.core.cassette import Cassette, Exchange, Request, Response
+    from afnb.core.steps import model_positions, positions_of, run_from_cassette
+
+    def ask(user: str, status: int, text: str | None) -> tuple[Request, Response]:
+        body = b'{"messages": [{"role": "user", "content": "%s"}]}' % user.encode()
+        said = b"{}" if text is None else b'{"choices": [{"message": {"content": "%s"}}]}' % text.encode()
+        return Request("POST", "/v1/chat/completions", body=body), Response(status, body=said)
+
+    pairs = [
+        ask("a", 429, None),
+        ask("a", 200, "x"),
+        ask("b", 200, "y"),
+        ask("a", 200, "z"),
+        ask("b", 200, None),
+        ask("b", 500, None),
+        ask("b", 200, "w"),
+    ]
+    cassette = Cassette("c", tuple(Exchange(i, q, r) for i, (q, r) in enumerate(pairs)))
+    assert positions_of(run_from_cassette(cassette)) == model_positions(cassette)
+    assert len(model_positions(cassette)) == 4

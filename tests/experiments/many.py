@@ -75,7 +75,7 @@ TOOLS: dict[str, Callable[..., Any]] = {
     "verify": verify,
     "escalate": escalate,
 }
-AGENT = ToolLoop("Handle the next case.", "You handle refund cases.", TOOLS)
+AGENT = ToolLoop("Handle the next case.", "You handle refund cases.", TOOLS, turns=60)
 
 
 def choice(case: Case, wrong: bool) -> Say:

@@ -164,6 +164,9 @@ def test_everything_survives_and_conforms(cassette: Cassette) -> None:
     AS_ORIGINAL.validate(document)
     OURS.validate(document)
     assert text_of(again) == text
+    plain = text_of(cassette, plain=True)
+    assert read_cassette(plain.encode()) == again, "bodies left as text come back as they were"
+    OURS.validate(json.loads(plain))
 
 
 def test_the_schema_refuses_what_the_reader_refuses() -> None:

@@ -77,6 +77,8 @@ def _role_name(provider: Provider, ask: Ask) -> str | None:
     if b'"name"' not in ask.request.body:
         return None
     for turn in provider.turns(ask):
+        if turn.role in ("assistant", "tool"):
+            return None  # what opens the conversation is over
         if turn.role == "system" and turn.name:
             return turn.name
     return None

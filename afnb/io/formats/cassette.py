@@ -13,6 +13,7 @@ import binascii
 import json
 import math
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import resources
 from typing import Any
@@ -23,6 +24,7 @@ from afnb.core.matching import Matching
 from afnb.core.run import OUTCOMES, Warn
 from afnb.errors import InputError
 from afnb.io.files import PathLike, read_bytes, write_new
+from afnb.io.formats.bodies import body_to_json, in_base64, plain_body
 from afnb.io.formats.reading import Fields, read_json, shown
 from afnb.io.formats.source import Found, Source
 from afnb.io.redact import Redaction, safe_exchange
@@ -30,7 +32,6 @@ from afnb.io.redact import Redaction, safe_exchange
 VERSION = "0.1"
 _WHAT = "a cassette (a JSON object with cassette_version, id and exchanges)"
 _LAST = (1 << 63) - 1
-_DEEPEST = 200
 
 
 def schema() -> dict[str, Any]:
@@ -86,9 +87,13 @@ def write_cassette(cassette: Cassette, path: PathLike, *, overwrite: bool = Fals
     write_new(path, text_of(cassette).encode("utf-8"), overwrite=overwrite)
 
 
-def text_of(cassette: Cassette) -> str:
-    """The text that `write_cassette` writes."""
-    document = to_json(cassette)
+def text_of(cassette: Cassette, *, plain: bool = False) -> str:
+    """The text that `write_cassette` writes.
+
+    ``plain`` leaves every body as the text that it was, JSON too: it is not read, which is some times
+    faster, and the same cassette comes back.
+    """
+    document = to_json(cassette, plain=plain)
     lines = []
     for key, value in document.items():
         if key in ("exchanges", "tool_exchanges") and value:
@@ -99,8 +104,8 @@ def text_of(cassette: Cassette) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def to_json(cassette: Cassette) -> dict[str, Any]:
-    """The cassette as a JSON document.
+def to_json(cassette: Cassette, *, plain: bool = False) -> dict[str, Any]:
+    """The cassette as a JSON document; ``plain`` as in `text_of`.
 
     Examples
     --------
@@ -114,18 +119,21 @@ def to_json(cassette: Cassette) -> dict[str, Any]:
     if cassette.outcome is not None:
         out["outcome"] = cassette.outcome
     out.update((key, value) for key, value in cassette.attrs.items() if key not in out)
-    out["exchanges"] = [exchange_to_json(exchange, i) for i, exchange in enumerate(cassette.exchanges)]
+    out["exchanges"] = [
+        exchange_to_json(exchange, i, plain=plain) for i, exchange in enumerate(cassette.exchanges)
+    ]
     if cassette.tool_exchanges:
         out["tool_exchanges"] = [tool_to_json(tool) for tool in cassette.tool_exchanges]
     return out
 
 
-def exchange_to_json(exchange: Exchange, idx: int | None = None) -> dict[str, Any]:
-    """One exchange as it stands in a document."""
+def exchange_to_json(exchange: Exchange, idx: int | None = None, *, plain: bool = False) -> dict[str, Any]:
+    """One exchange as it stands in a document; ``plain`` as in `text_of`."""
+    write = plain_body if plain else body_to_json
     exchange = safe_exchange(exchange)
     unknown = dict(exchange.attrs)
-    request = {**_request_to_json(exchange.request), **_dict(unknown.pop("request", None))}
-    response = {**_response_to_json(exchange.response), **_dict(unknown.pop("response", None))}
+    request = {**_request_to_json(exchange.request, write), **_dict(unknown.pop("request", None))}
+    response = {**_response_to_json(exchange.response, write), **_dict(unknown.pop("response", None))}
     out: dict[str, Any] = {
         "idx": exchange.idx if idx is None else idx,
         "request": request,
@@ -136,7 +144,8 @@ def exchange_to_json(exchange: Exchange, idx: int | None = None) -> dict[str, An
         if value is not None:
             out[name] = value
     if exchange.forwarded is not None:
-        out["forwarded"] = {**_request_to_json(exchange.forwarded), **_dict(unknown.pop("forwarded", None))}
+        sent = _request_to_json(exchange.forwarded, write)
+        out["forwarded"] = {**sent, **_dict(unknown.pop("forwarded", None))}
     out.update((key, value) for key, value in unknown.items() if key not in out)
     return out
 
@@ -158,14 +167,14 @@ def _dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _request_to_json(request: Request) -> dict[str, Any]:
+def _request_to_json(request: Request, write: Callable[[bytes], dict[str, Any]]) -> dict[str, Any]:
     head = {"method": request.method, "path": request.path, "headers": [list(h) for h in request.headers]}
-    return {**head, **body_to_json(request.body)}
+    return {**head, **write(request.body)}
 
 
-def _response_to_json(response: Response) -> dict[str, Any]:
+def _response_to_json(response: Response, write: Callable[[bytes], dict[str, Any]]) -> dict[str, Any]:
     out: dict[str, Any] = {"status": response.status, "headers": [list(h) for h in response.headers]}
-    out.update(body_to_json(response.body))
+    out.update(write(response.body))
     if response.chunks is not None:
         out["chunks"] = [[chunk.ms, _chunk_data(chunk.data)] for chunk in response.chunks]
     if response.incomplete:
@@ -173,53 +182,11 @@ def _response_to_json(response: Response) -> dict[str, Any]:
     return out
 
 
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")
-
-
 def _chunk_data(data: bytes) -> Any:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        return {"base64": _base64(data)}
-
-
-def body_to_json(body: bytes) -> dict[str, Any]:
-    """A body's fields: ``body``, and ``body_base64`` where ``body`` alone would not give back the bytes.
-
-    Examples
-    --------
-    >>> body_to_json(b'{"a":1}'), body_to_json(b"plain"), body_to_json(b"\\xff")
-    ({'body': {'a': 1}}, {'body': 'plain'}, {'body': None, 'body_base64': '/w=='})
-    """
-    if not body:
-        return {"body": None}
-    try:
-        text = body.decode("utf-8")
-    except UnicodeDecodeError:
-        return {"body": None, "body_base64": _base64(body)}
-    try:
-        value = loads(text)
-    except InputError:
-        return {"body": text}
-    if text.count("[") + text.count("{") > _DEEPEST and _depth(value) > _DEEPEST:
-        return {"body": text}  # as JSON it could make the document too deep to be read again
-    if value is None or isinstance(value, str) or dumps(value) != text:
-        return {"body": value, "body_base64": _base64(body)}
-    return {"body": value}
-
-
-def _depth(value: Json) -> int:
-    depth, level = 0, [value]
-    while level:
-        depth += 1
-        level = [
-            child
-            for item in level
-            if isinstance(item, dict | list)
-            for child in (item.values() if isinstance(item, dict) else item)
-        ]
-    return depth
+        return {"base64": in_base64(data)}
 
 
 def from_json(value: Json, *, path: str | None = None) -> Cassette:

@@ -81,6 +81,19 @@ def open_source(path: PathLike) -> Source:
     return Source(decompressed(read_bytes(name), name), name)
 
 
+def compressed(data: bytes) -> bytes:
+    """The data with zstd around them; equal data give equal bytes.
+
+    Examples
+    --------
+    >>> len(compressed(b"again and " * 1000)) < 100, decompressed(compressed(b"x"))
+    (True, b'x')
+    """
+    import zstandard
+
+    return zstandard.ZstdCompressor(level=3).compress(data)
+
+
 def decompressed(data: bytes, path: str | None = None) -> bytes:
     """The data without gzip or zstd around them."""
     if data.startswith(_GZIP):
