@@ -216,6 +216,7 @@ class Bench:
                 self.subject.good,
                 self._changed,
             )
+            self.planned = None
             self.trials.append(trial)
             self.shown = trial
         return trial.start()

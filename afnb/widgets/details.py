@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from afnb.align.fields import FieldDiff
 from afnb.causal.decision import ArmCounts, Decision
 from afnb.core.jsonvalue import MISSING, JsonOrMissing, dumps
-from afnb.core.page import Bar, Bars, Code, Facts, Folded, Heading, Part, Path, Table, Text, Tone
+from afnb.core.page import Bar, Bars, Code, Facts, Folded, Part, Path, Table, Text, Tone
 from afnb.core.page_layout import MAX_CODE
 from afnb.core.run import Step
 from afnb.experiments.replay import ReplayResult
@@ -17,7 +17,7 @@ from afnb.widgets.trials import Trial
 
 SHORT = 110
 MAX_FIELDS = 40
-PER_PAGE = 20
+PER_PAGE = 10
 
 
 def words_of(value: JsonOrMissing) -> str:
@@ -41,7 +41,7 @@ def row_parts(rows: Rows, row: int) -> tuple[Part, ...]:
     if not len(subject):
         return (Text("This run has no steps.", "quiet"),)
     bad, good = rows.steps(row)
-    parts: list[Part] = [Heading(rows.sentence(row))]
+    parts: list[Part] = []
     facts = [("bad", _facts(bad)), ("good", _facts(good))] if subject.found else [("step", _facts(bad))]
     parts.append(Facts(tuple((name, text) for name, text in facts if text)))
     if subject.found is not None:
@@ -90,7 +90,7 @@ def _from(text: str, start: int) -> str:
 def _facts(step: Step | None) -> str:
     if step is None:
         return ""
-    said = [f"step {step.idx}: {label_of(step)}", step.kind]
+    said = [f"step {step.idx}: {label_of(step)}"] + ([step.kind] if step.kind != step.name else [])
     for name in ("model", "failed_attempts"):
         if step.attrs.get(name):
             said.append(f"{name.replace('_', ' ')} {step.attrs[name]}")
@@ -151,7 +151,7 @@ def replay_parts(results: Sequence[ReplayResult], page: int) -> tuple[Part, ...]
     if not results:
         return (Text("No replay has arrived yet.", "quiet"),)
     first = page * PER_PAGE
-    tones: dict[str, Tone] = {"recovered": "good", "not_recovered": "bad", "inconclusive": "warn"}
+    tones: dict[str, Tone] = {"recovered": "good", "not_recovered": "plain", "inconclusive": "warn"}
     shown = results[first : first + PER_PAGE]
     rows = tuple(
         (

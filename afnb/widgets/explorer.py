@@ -96,7 +96,7 @@ class Explorer(Shown):
         self._cards.append(show(self._static(), raw=True, display_id=True))
 
     def _static(self) -> dict[str, str]:
-        card = f"<details><summary>static card</summary>{self._repr_html_()}</details>"
+        card = f"<details><summary>the same as a static card</summary>{self._repr_html_()}</details>"
         return {"text/plain": render_short(self.page()), "text/html": card}
 
     def _refresh(self) -> None:

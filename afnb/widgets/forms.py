@@ -93,8 +93,8 @@ class Forms:
         self.replays = widgets.HTML()
         self.page_back, self.page_forth = button("◀", "earlier replays"), button("▶", "later replays")
         self.replay = widgets.Dropdown(
-            options=[("a replay …", None)],
-            value=None,
+            options=[("a replay …", "")],
+            value="",
             description="compare",
             style={"description_width": "4.5rem"},
             layout=width("24rem"),
@@ -105,8 +105,8 @@ class Forms:
         self.compared = widgets.HTML()
         self.progress = widgets.HTML()
         self.history = widgets.Dropdown(
-            options=[("no experiment yet", None)],
-            value=None,
+            options=[("no experiment yet", 0)],
+            value=0,
             description="show",
             style={"description_width": "4.5rem"},
             layout=width("24rem"),
@@ -188,23 +188,23 @@ class Forms:
         """Offer the replays of a page for comparison; the chosen one stays chosen."""
         chosen = self.replay.value
         first = page * details.PER_PAGE
-        options: list[tuple[str, Any]] = [("a replay …", None)]
+        options: list[tuple[str, Any]] = [("a replay …", "")]
         for result in results[first : first + details.PER_PAGE]:
             words = f"{details.arm_words(result.role)} {result.index}: {result.recovery.replace('_', ' ')}"
             options.append((words, (result.role, result.index)))
         if tuple(options) != self.replay.options:
             self.replay.options = options
-            self.replay.value = chosen if chosen in [value for _, value in options] else None
+            self.replay.value = chosen if chosen in [value for _, value in options] else ""
 
     def take_history(self, trials: Sequence[Trial], shown: Trial | None) -> None:
         """Offer the trials, the newest first."""
-        options: list[tuple[str, int | None]] = [
+        options: list[tuple[str, int]] = [
             (option(f"{trial.number}: {trial.setup.intervention.describe()}"), trial.number)
             for trial in reversed(trials)
-        ] or [("no experiment yet", None)]
+        ] or [("no experiment yet", 0)]
         if tuple(options) != self.history.options:
             self.history.options = options
-        number = None if shown is None else shown.number
+        number = 0 if shown is None else shown.number
         if self.history.value != number:
             self.history.value = number
 

@@ -1,7 +1,7 @@
 // Both runs on one time line: an overview strip, two lanes, one line of words. No dependency, no request.
 // Sameness is faint; what differs has colour AND shape. All text goes through textContent or fillText.
 
-const GUTTER = 52, RIGHT = 12, STRIP = { top: 8, height: 16 }, LANES = { bad: 58, good: 96 }, HEIGHT = 132;
+const GUTTER = 52, RIGHT = 12, STRIP = { top: 8, height: 16 }, LANES = { bad: 68, good: 108 }, HEIGHT = 146;
 const FIT = 90; // rows up to which everything is shown at once
 const SYNC = 0, NEAR = 1, RETRY = 2, UNLIKE = 3, LOG = 4, MODEL = 5, FORK = 6;
 
@@ -11,7 +11,7 @@ function render({ model, el }) {
   const kinds = Uint8Array.from(data.kinds, Number);
   const two = data.lanes.length === 2;
   const goodY = two ? LANES.good : LANES.bad;
-  const height = two ? HEIGHT : HEIGHT - 34;
+  const height = two ? HEIGHT : HEIGHT - 40;
   let from = 0, to = Math.max(1, rows); // the window of rows that the lanes show
   let hover = -1, drawn = 0, frame = 0, width = 0, dead = false;
 
@@ -178,7 +178,7 @@ function render({ model, el }) {
     if (at >= first && at <= last) {
       c.fillStyle = k.soft; c.strokeStyle = k.fg; c.lineWidth = 1.5;
       const w = Math.max(step, 2 * r + 6), x = xOf(at) - w / 2;
-      c.beginPath(); c.rect(x, LANES.bad - 20, w, goodY - LANES.bad + 40); c.fill(); c.stroke();
+      c.beginPath(); c.rect(x, LANES.bad - 15, w, goodY - LANES.bad + 30); c.fill(); c.stroke();
     }
     for (let pass = 0; pass < 2; pass++)
       for (let row = first; row <= last; row++) if ((kinds[row] > NEAR) === (pass === 1)) mark(c, k, row, r, step);
@@ -193,10 +193,10 @@ function render({ model, el }) {
     c.lineWidth = Math.max(1, Math.min(2.2, step / 6));
     const both = data.bad[row] >= 0 && two && data.good[row] >= 0;
     if (kind === FORK) {
-      c.beginPath(); c.moveTo(x, LANES.bad - 24); c.lineTo(x, goodY + 16); c.stroke();
-      c.beginPath(); c.moveTo(x, LANES.bad - 24); c.lineTo(x + 12, LANES.bad - 20); c.lineTo(x, LANES.bad - 15); c.fill();
+      c.beginPath(); c.moveTo(x, LANES.bad - 36); c.lineTo(x, goodY + 15); c.stroke();
+      c.beginPath(); c.moveTo(x, LANES.bad - 36); c.lineTo(x + 12, LANES.bad - 31); c.lineTo(x, LANES.bad - 26); c.fill();
       c.textAlign = "left"; c.font = "bold 11px " + k.font;
-      c.fillText("fork", x + 15, LANES.bad - 20);
+      c.fillText("fork", x + 15, LANES.bad - 30);
     } else if (both && kind <= NEAR) {
       const faint = c.globalAlpha;
       c.globalAlpha = faint * 0.35;
@@ -240,13 +240,14 @@ function render({ model, el }) {
     c.font = "11px " + k.font;
     c.textAlign = "center";
     const each = Math.max(1, Math.ceil(30 / step)), room = step - 8;
+    const forkX = data.fork >= first && data.fork <= last ? xOf(data.fork) : null;
     for (let row = first; row <= last; row++) {
       for (const [side, y] of two ? [["bad", LANES.bad - 27], ["good", goodY + 26]] : [["bad", LANES.bad + 26]]) {
         const number = data[side][row];
         if (number < 0 || number % each) continue;
         c.fillStyle = row === selected() ? k.fg : k.dim;
         c.globalAlpha = shown(row) ? 1 : 0.3;
-        if (side === "bad" && two && kinds[row] === FORK) continue;
+        if (side === "bad" && two && forkX !== null && xOf(row) > forkX - 12 && xOf(row) < forkX + 58) continue;
         let text = String(number);
         if (room > 46) text = fitted(c, number + " " + label(side, row), room);
         c.fillText(text, xOf(row), y);

@@ -232,7 +232,7 @@ class View:
 
     def _compare(self) -> None:
         f, trial = self.forms, self.bench.shown
-        if trial is None or f.replay.value is None:
+        if trial is None or not f.replay.value:
             f.compared.value = ""
             return
         role, index = f.replay.value
@@ -246,7 +246,7 @@ class View:
     # -- the past, and taking away -----------------------------------------------------------------
 
     def _recalled(self, change: Any) -> None:
-        if change["new"] is not None:
+        if change["new"]:
             self._page = 0
             self.bench.show(int(change["new"]))
             self.forms.compared.value = ""
