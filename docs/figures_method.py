@@ -31,7 +31,7 @@ from afnb.causal.evidence import (
 from afnb.causal.interval import effect_interval, wilson
 from afnb.causal.machine import GIVE_UP_AFTER
 from afnb.causal.planning import Draw, forecast, rates, simulate
-from afnb.causal.rehearsal import Rehearsal, cost, one_cause, rehearse_attribution
+from afnb.causal.rehearsal import Rehearsal, cost, one_cause, rehearse_attribution, rehearse_locate
 from afnb.experiments.agents import Command
 from afnb.experiments.budget import Budget
 
@@ -348,6 +348,52 @@ def search() -> str:
     return table(head, rows)
 
 
+def locate() -> str:
+    """Search for one drop, then confirmation on fresh replays, simulated."""
+    rows = []
+    for answers, before, after, searches in (
+        (20, 1.0, 0.0, 80),
+        (20, 0.9, 0.1, 80),
+        (20, 0.6, 0.1, 80),
+        (200, 1.0, 0.0, 10),
+        (200, 0.9, 0.1, 30),
+    ):
+        where, found = random.Random(12), []
+        for seed in range(searches):
+            drop = where.randrange(1, answers + 1)
+            found.append((drop, rehearse_locate(answers, stepped(drop, before, after), seed, RULE)))
+        near = sum(one.answer is not None and abs(one.answer - drop) <= 1 for drop, one in found)
+        sure = sum(one.verified and one.answer == drop for drop, one in found)
+        wrong = sum(one.verified and one.answer != drop for drop, one in found)
+        spent = cost([one.replays for _, one in found])
+        rows.append(
+            (
+                answers,
+                f"{before:g}, {after:g}",
+                searches,
+                f"{near / searches:.2f}",
+                f"{sure / searches:.2f}",
+                wrong,
+                f"{spent.mean:.0f}",
+            )
+        )
+    head = (
+        "answers",
+        "rates (before, after the drop)",
+        "searches",
+        "within 1",
+        "exact and verified",
+        "another one verified",
+        "mean replays",
+    )
+    return table(head, rows)
+
+
+def stepped(drop: int, before: float, after: float) -> Callable[[int], float]:
+    """q(k) with one drop."""
+    return lambda served: before if served < drop else after
+
+
 FIGURES: dict[str, Callable[[], str]] = {
     "settings": settings,
     "control": control,
@@ -358,6 +404,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "lost": lost,
     "copies": copies,
     "search": search,
+    "locate": locate,
     "interval": interval,
 }
 

@@ -91,4 +91,4 @@ afnb.locate(trip.bad, **settings)
 #     --allow-tools lookup_order,customer_history,refund_policy,issue_refund -- python agent.py
 # ```
 #
-# What the credible interval claims, and what the confirmation does, is in `docs/method.md`, section 8.
+# What the credible interval claims, and what the confirmation does, is in `docs/method.md`, section 9.

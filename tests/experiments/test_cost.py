@@ -177,3 +177,82 @@ def test_recording_is_not_touched() -> None:
     before = repr(bad.exchanges)
     experiment(1.0, 0.0, recording=bad)
     assert repr(bad.exchanges) == before
+
+
+# --- nothing is started in vain --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rates", [(1.0, 0.0), (0.7, 0.4), (0.0, 0.0), (1.0, 1.0)])
+def test_one_worker_starts_no_replay_that_the_rule_does_not_use(rates: tuple[float, float]) -> None:
+    bad = recording()
+    for seed in range(6):
+        e = experiment(*rates, seed, recording=bad)
+        assert e.replays_spent == e.decision.replays
+        assert e.live_calls_spent == e.live_calls_used
+        if rates == (0.0, 0.0):
+            assert {r.role for r in e.results} == {"patch"}, "no control while no patch has recovered"
+
+
+def test_many_workers_start_fewer_in_vain_than_there_are_workers() -> None:
+    bad = recording()
+    for seed in range(6):
+        e = experiment(0.7, 0.4, seed, recording=bad, n_jobs=8)
+        assert e.replays_spent - e.decision.replays < 8
+
+
+def planted_attribution() -> afnb.Attribution:
+    """Six candidates of which two repair the run together; one worker."""
+    from afnb.experiments.replay import derive_seed
+    from afnb.testing.planted import Plan, PlantedAgent, PlantedModel, Turn, record_pair, succeeded
+
+    kinds = ("style", "cause", "style", "cause", "style", "style")
+    plan = Plan(tuple(Turn(kind, 0.95) if kind == "cause" else Turn(kind) for kind in kinds), 1.0, 0.0)
+    bad, good = record_pair(plan, 3)
+    return afnb.attribute(
+        bad,
+        good,
+        agent=afnb.Function(PlantedAgent(plan)),
+        upstream=SimulatedUpstream(PlantedModel(plan), seed=derive_seed(0, "cost")),
+        oracle=succeeded,
+        budget=Budget(live_calls=None),
+        n_jobs=1,
+        progress=False,
+    )
+
+
+def test_controls_are_shared_within_a_stage_where_the_branch_is_the_same() -> None:
+    a = planted_attribution()
+    assert (a.label, a.origination) == ("verified", (1, 3))
+    users: dict[tuple[str, int], set[str]] = {}
+    places: dict[tuple[str, int], set[tuple[str, int]]] = {}
+    used = 0
+    for e in a.experiments_run:
+        stage = "confirmation" if e.purpose == "confirmation" else "search"
+        consumed = {(one.arm, one.index) for one in e.decision.consumed}
+        used += len(consumed)
+        for r in e.results:
+            if (r.role, r.index) in consumed:
+                users.setdefault((r.role, r.seed), set()).add(e.id)
+                places.setdefault((r.role, r.seed), set()).add((stage, max((*e.steps, *e.also))))
+    shared = [key for key, names in users.items() if len(names) > 1]
+    assert {role for role, _ in shared} >= {"control"}, "no control replay was shared, so nothing was tested"
+    assert all(len(found) == 1 for found in places.values()), "shared over stages or branch points"
+    assert a.replays_used == len(users) < used
+    assert a.replays_spent == a.replays_used
+
+
+def test_no_replay_starts_after_the_time_is_spent() -> None:
+    started: list[float] = []
+
+    def slow(request: Any) -> str:
+        started.append(time.monotonic())
+        time.sleep(0.1)
+        return "wrong"
+
+    begun = time.monotonic()
+    e = experiment(0.5, 0.5, upstream=slow, n_jobs=1, budget=Budget(live_calls=None, seconds=0.25))
+    assert (e.verdict, e.label) == ("unverified", "Unverified")
+    assert "0.25 s" in e.reason
+    assert started
+    assert len(started) <= 1 + (started[-1] - begun) / 0.1
+    assert started[-1] - begun < 0.25 + 0.2
