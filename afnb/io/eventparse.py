@@ -28,18 +28,12 @@ from afnb.errors import EventError, InputError
 from afnb.io import eventkinds as fast
 from afnb.io.eventbatch import NO_CODE, Batch, Names, Optional
 from afnb.io.eventscan import Stretch
+from afnb.io.eventtimes import usual
 from afnb.tables.columns import AnyArray, Ints, arrow
 from afnb.tables.events import extra_of, facts_of, nanoseconds
 from afnb.tables.rules import KIND_CODE, UNKNOWN_KIND
 
 BLANK = b" \t\r\n"
-_DAYS = (
-    r"(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)"
-    r"|02-(?:0[1-9]|1\d|2[0-8]))"
-)
-_CLOCK = r"(?:[01]\d|2[0-3]):[0-5]\d"
-# Times that Arrow and the single-log parser read alike: no leap day, no leap second, no odd letters.
-_USUAL = rf"^(?:1[7-9]|2[01])\d\d-{_DAYS}T{_CLOCK}:[0-5]\d(?:\.\d{{1,9}})?(?:Z|[+-]{_CLOCK})$"
 _NO_ENVELOPE = fast.Envelope("", 0, 0, "", fast.Event("", msgspec.Raw(b"null")))
 
 
@@ -220,12 +214,11 @@ class _Lines:
 
     def _put_times(self, column: Optional, rows: Ints, texts: list[str]) -> None:
         """Times as nanoseconds: the usual forms by Arrow, the others one by one."""
-        pa, pc = arrow()
+        pa, _ = arrow()
         found = pa.array(texts, pa.large_string())
-        usual = pc.match_substring_regex(found, _USUAL)
-        mask = usual.to_numpy(zero_copy_only=False)
+        mask = usual(found)
         if not mask.all():
-            found = found.filter(usual)
+            found = found.filter(pa.array(mask))
             for n in np.flatnonzero(~mask).tolist():
                 try:
                     ns = nanoseconds(Instant.parse(texts[n]))

@@ -6,7 +6,7 @@ themselves are read, with the mask of what is there beside them; slots under gap
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,17 +44,36 @@ class Numbers:
     there: Bools
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Codes:
-    """One small integer a row that stands for a text of ``words``; -1 where there is none."""
+    """One small integer a row that stands for a text of ``words``; -1 where there is none.
 
-    codes: npt.NDArray[np.int32]
-    words: list[str]
+    Given as codes and their words, or as a dictionary column whose chunks share one dictionary. Of a
+    column codes and words are made where they are first asked for: most checks look at few of them.
+    """
+
+    given: Any
+    given_words: list[str] | None = None
+
+    @functools.cached_property
+    def codes(self) -> npt.NDArray[np.int32]:
+        """One code a row."""
+        return _codes(self.given) if self.given_words is None else self.given
+
+    @functools.cached_property
+    def words(self) -> list[str]:
+        """The texts that codes stand for."""
+        if self.given_words is not None:
+            return self.given_words
+        return list(_dictionary(self.given).to_pylist())
 
     def text(self, row: int) -> str | None:
         """The text of one row."""
+        if self.given_words is None:
+            found: str | None = self.given[row].as_py()
+            return found
         code = int(self.codes[row])
-        return None if code == MISSING_CODE else self.words[code]
+        return None if code == MISSING_CODE else self.given_words[code]
 
 
 def column(table: pa.Table, name: str) -> ArrowColumn:
@@ -82,20 +101,34 @@ def numbers(table: pa.Table, name: str, dtype: Any) -> Numbers:
         data = _cast(data, pa.timestamp("ns", data.type.tz), name).cast(pa.int64())
     if data.type != wanted:
         data = _cast(data, wanted, name)
-    values = np.empty(len(data), dtype)
-    there = np.ones(len(data), np.bool_)
-    at = 0
-    for chunk in data.chunks:
-        end = at + len(chunk)
-        if len(chunk):
-            values[at:end] = np.frombuffer(chunk.buffers()[1], dtype)[
-                chunk.offset : chunk.offset + len(chunk)
-            ]
-        if chunk.null_count:
-            there[at:end] = chunk.is_valid().to_numpy(zero_copy_only=False)
-            values[at:end][~there[at:end]] = 0
-        at = end
-    return Numbers(values, there)
+    chunks = [chunk for chunk in data.chunks if len(chunk)]
+    values = _flat([_values(chunk, dtype, 0) for chunk in chunks], dtype)
+    if not data.null_count:
+        return Numbers(values, np.broadcast_to(np.True_, len(values)))
+    return Numbers(values, _flat([_there(chunk) for chunk in chunks], np.bool_))
+
+
+def _values(chunk: Any, dtype: Any, missing: int) -> AnyArray:
+    """The values of an Arrow array; they lie in its buffer, where none is missing."""
+    found: AnyArray = np.frombuffer(chunk.buffers()[1], dtype)[chunk.offset : chunk.offset + len(chunk)]
+    return np.where(_there(chunk), found, np.array(missing, dtype)) if chunk.null_count else found
+
+
+def _there(chunk: Any) -> Bools:
+    """Which values of an Arrow array are there."""
+    bits = chunk.buffers()[0]
+    if not chunk.null_count or bits is None:
+        return np.ones(len(chunk), np.bool_)
+    end = chunk.offset + len(chunk)
+    found = np.unpackbits(np.frombuffer(bits, np.uint8), count=end, bitorder="little")
+    return found[chunk.offset :].view(np.bool_)
+
+
+def _flat(parts: list[AnyArray], dtype: Any) -> AnyArray:
+    """One array; a single part is not copied, and cannot be written to."""
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if parts else np.empty(0, dtype)
 
 
 def _cast(data: ArrowColumn, wanted: Any, name: str) -> ArrowColumn:
@@ -116,28 +149,25 @@ def codes(table: pa.Table, name: str) -> Codes:
         data = data.dictionary_encode()
     if not _same_dictionary(data):
         data = data.unify_dictionaries()
-    words: list[str] = data.chunk(0).dictionary.to_pylist() if data.num_chunks else []
-    out = np.empty(len(data), np.int32)
-    at = 0
-    for chunk in data.chunks:
-        end = at + len(chunk)
-        index = chunk.indices
-        if len(index):
-            dtype = index.type.to_pandas_dtype()
-            out[at:end] = np.frombuffer(index.buffers()[1], dtype)[index.offset : index.offset + len(index)]
-        if index.null_count:
-            out[at:end][~index.is_valid().to_numpy(zero_copy_only=False)] = MISSING_CODE
-        at = end
-    return _without_null_words(out, words)
+    return Codes(data)
 
 
-def _without_null_words(out: npt.NDArray[np.int32], words: list[str]) -> Codes:
-    """A dictionary may hold a null or a word twice; codes then stand for the same thing."""
-    seen: dict[str | None, int] = {None: MISSING_CODE}
-    first = [seen.setdefault(word, n) for n, word in enumerate(words)]
-    if first != list(range(len(words))):
-        out = np.where(out == MISSING_CODE, MISSING_CODE, np.array([*first, 0], np.int32)[out])
-    return Codes(out.astype(np.int32, copy=False), words)
+def _dictionary(data: ArrowColumn) -> Any:
+    pa, _ = arrow()
+    return data.chunk(0).dictionary if data.num_chunks else pa.array([], pa.large_string())
+
+
+def _codes(data: ArrowColumn) -> npt.NDArray[np.int32]:
+    pa, _ = arrow()
+    words = _dictionary(data)
+    indices = [chunk.indices.cast(pa.int32()) for chunk in data.chunks if len(chunk)]
+    found = _flat([_values(index, np.int32, MISSING_CODE) for index in indices], np.int32)
+    if words.null_count or len(words.unique()) < len(words):
+        # A dictionary may hold a null or a word twice; codes then stand for the same thing.
+        seen: dict[str | None, int] = {None: MISSING_CODE}
+        first = [seen.setdefault(word, n) for n, word in enumerate(words.to_pylist())]
+        found = np.where(found == MISSING_CODE, MISSING_CODE, np.array([*first, 0], np.int32)[found])
+    return found.astype(np.int32, copy=False)
 
 
 def _same_dictionary(data: ArrowColumn) -> bool:
@@ -167,22 +197,35 @@ def texts(table: pa.Table, name: str, rows: npt.ArrayLike) -> list[str | None]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Groups:
-    """Rows in groups: ``order`` brings the rows of each together (None where they are already), in
-    their order in the table; ``starts`` says where in that order each group begins.
+    """Rows in groups: ``starts`` says where each begins when the rows of each are brought together, in
+    their order in the table.
 
-    Groups are in the order of their first rows.
+    ``spans`` are the table's rows at which another group than that of the row before goes on. Where the
+    rows are not together already, ``places`` says where in the groups' order each span begins, and
+    ``by_place`` is the spans in that order. Groups are in the order of their first rows.
     """
 
-    order: Ints | None
     starts: Ints
     rows: int
+    spans: Ints
+    places: Ints | None = None
+    by_place: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.starts)
 
-    @property
+    @functools.cached_property
+    def order(self) -> Ints | None:
+        """What brings the rows of each group together; None where they are."""
+        if self.places is None or self.by_place is None:
+            return None
+        sizes = np.diff(self.spans, append=self.rows)[self.by_place]
+        shifts = self.spans[self.by_place] - self.places[self.by_place]
+        return np.repeat(shifts, sizes) + np.arange(self.rows)
+
+    @functools.cached_property
     def sizes(self) -> Ints:
         """Rows of each group."""
         return np.diff(self.starts, append=self.rows)
@@ -198,20 +241,50 @@ class Groups:
 
     def row(self, position: int) -> int:
         """The table's row at a place of the order."""
-        return position if self.order is None else int(self.order[position])
+        return int(self.table_rows(np.array([position]))[0])
 
     def first_rows(self) -> Ints:
         """The table's first row of each group."""
-        return self.starts if self.order is None else self.order[self.starts]
+        return self.table_rows(self.starts)
 
-    def blocks(self, size: int) -> Iterator[slice]:
-        """The order in slices of at most ``size`` rows."""
-        for start in range(0, self.rows, size):
-            yield slice(start, min(start + size, self.rows))
+    def table_rows(self, positions: Ints) -> Ints:
+        """The table's rows at places of the order."""
+        if self.places is None or self.by_place is None:
+            return positions
+        ordered = self._ordered_places
+        span = self.by_place[np.searchsorted(ordered, positions, side="right") - 1]
+        found: Ints = self.spans[span] + (positions - self.places[span])
+        return found
+
+    def positions(self, rows: Ints) -> Ints:
+        """The places in the order of some of the table's rows."""
+        if self.places is None:
+            return rows
+        span = np.searchsorted(self.spans, rows, side="right") - 1
+        found: Ints = self.places[span] + (rows - self.spans[span])
+        return found
+
+    def span_befores(self) -> tuple[Ints, Bools]:
+        """For each span the row of the same group before it, and whether there is none."""
+        if self.places is None or self.by_place is None:
+            return self.spans, np.ones(len(self.spans), np.bool_)
+        ends = np.append(self.spans[1:], self.rows) - 1
+        before = np.zeros(len(self.spans), np.int64)
+        before[self.by_place[1:]] = ends[self.by_place[:-1]]
+        firsts = np.zeros(len(self.spans), np.bool_)
+        firsts[np.searchsorted(self.spans, self.first_rows())] = True
+        return before, firsts
+
+    @functools.cached_property
+    def _ordered_places(self) -> Ints:
+        assert self.places is not None
+        return self.places[self.by_place]
 
 
 def group(keys: npt.NDArray[np.int32]) -> Groups:
-    """Rows with equal keys together, each group in table order, by one stable sort where one is needed.
+    """Rows with equal keys together, each group in table order.
+
+    Stretches of rows with one key are sorted, not rows, and only where a key comes back.
 
     Examples
     --------
@@ -219,14 +292,24 @@ def group(keys: npt.NDArray[np.int32]) -> Groups:
     >>> found.order.tolist(), found.starts.tolist()
     ([0, 1, 3, 2], [0, 3])
     """
-    starts = _changes(keys)
-    if len(np.unique(keys[starts])) == len(starts):
-        return Groups(None, starts, len(keys))
-    firsts = np.full(int(keys.max()) + 2, len(keys), np.int64)
-    np.minimum.at(firsts, keys[starts] + 1, starts)
-    rank = np.argsort(np.argsort(firsts, kind="stable"), kind="stable").astype(np.uint32)
-    order = _stable_order(rank[keys + 1])
-    return Groups(order, _changes(keys[order]), len(keys))
+    spans = _changes(keys)
+    if not len(spans):
+        return Groups(spans, 0, spans)
+    mine = keys[spans] + 1
+    first = np.full(int(mine.max()) + 1, len(spans), np.int64)
+    first[mine[::-1]] = np.arange(len(spans))[::-1]  # of equal keys the one written last stays
+    known = np.flatnonzero(first < len(spans))
+    if len(known) == len(spans):
+        return Groups(spans, len(keys), spans)
+    rank = np.zeros(len(first), np.uint32)
+    rank[known[np.argsort(first[known])]] = np.arange(len(known))
+    ranks = rank[mine]
+    order = _stable_order(ranks)
+    sizes = np.diff(spans, append=len(keys))[order]
+    ends = np.cumsum(sizes)
+    places = np.empty(len(spans), np.int64)
+    places[order] = ends - sizes
+    return Groups((ends - sizes)[_changes(ranks[order])], len(keys), spans, places, order)
 
 
 def _changes(keys: AnyArray) -> Ints:

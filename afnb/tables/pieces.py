@@ -18,7 +18,15 @@ from afnb.core import events as ev
 from afnb.core.shape import RULE
 from afnb.tables.columns import Bools, Groups, Ints
 from afnb.tables.rules import KINDS, RULE_OF_CODE, Facts, Seen, broken, sentence
-from afnb.tables.validate import EventRows, Unread, UnreadLines, broken_row, check, unread_row, without_events
+from afnb.tables.validate import (
+    EventRows,
+    Unread,
+    UnreadLines,
+    broken_rows,
+    check,
+    unread_row,
+    without_events,
+)
 
 Row = dict[str, Any]
 
@@ -79,7 +87,7 @@ def piece_of(
     """The piece that some events are, given grouped by run (or by file, if each is to hold one run)."""
     found = check(rows, groups, starts_known=False)
     firsts, ends = groups.first_rows(), groups.starts + groups.sizes - 1
-    lasts = ends if groups.order is None else groups.order[ends]
+    lasts = groups.table_rows(ends)
     names = rows.files if one_run_per_file else rows.runs
     keys = [names.text(row) or "" for row in firsts.tolist()]
     unread = UnreadLines(rows, groups, "file" if one_run_per_file else "run_id").find(problems)
@@ -93,7 +101,7 @@ def piece_of(
             (rows.files.text(row), int(rows.lines.values[row]) if rows.lines.there[row] else None)
             for row in firsts.tolist()
         ],
-        hits={g: broken_row(rows, groups, found, g) for g in np.flatnonzero(found.place >= 0).tolist()},
+        hits=broken_rows(rows, groups, found),
         refuses=found.cursor_refuses,
         unread={keys[key] if isinstance(key, int) else key: one for key, one in unread.items()},
         tools=rows.tools.words,

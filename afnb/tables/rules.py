@@ -15,7 +15,7 @@ import numpy.typing as npt
 from afnb.core import events as ev
 from afnb.core.shape import RULE, RULES, Before
 from afnb.core.wirespec import EVENTS
-from afnb.tables.columns import AnyArray, Bools
+from afnb.tables.columns import AnyArray, Bools, Ints
 
 KINDS: tuple[str, ...] = tuple(EVENTS)
 """The 24 kinds; a kind's code is its place here."""
@@ -26,9 +26,7 @@ RULE_CODE: dict[str, int] = {rule.name: code for code, rule in enumerate(RULES, 
 RULE_OF_CODE: tuple[str, ...] = ("", *(rule.name for rule in RULES))
 IS_CURSOR: Bools = np.array([False, *(rule.level == "cursor" for rule in RULES)])
 
-_MODEL_CALL, _TOOL_CALL = KIND_CODE["ModelCallRequested"], KIND_CODE["ToolCallRequested"]
-_ABANDONED = KIND_CODE["RunAbandoned"]
-_NOTHING = 254
+_TOOL_CALL, _ABANDONED = KIND_CODE["ToolCallRequested"], KIND_CODE["RunAbandoned"]
 
 
 def _table(*classes: type[ev.Event]) -> Bools:
@@ -40,9 +38,10 @@ def _table(*classes: type[ev.Event]) -> Bools:
 IS_HEAD, IS_TERMINAL = _table(*ev.RUN_HEADS), _table(*ev.TERMINALS)
 IS_INTENT = _table(*ev.COMPLETION_OF)
 IS_COMPLETION = _table(*ev.COMPLETION_OF.values())
-_ANSWER = np.full(256, _NOTHING, np.uint8)
-for _intent, _completion in ev.COMPLETION_OF.items():
-    _ANSWER[KIND_CODE[_intent.__name__]] = KIND_CODE[_completion.__name__]
+_HEAD, _TERMINAL, _INTENT, _COMPLETION, _TOOL = 1, 2, 4, 8, 16
+_ROLES = _HEAD * IS_HEAD + _TERMINAL * IS_TERMINAL + _INTENT * IS_INTENT + _COMPLETION * IS_COMPLETION
+_ROLES = _ROLES + _TOOL * _table(ev.ToolCallRequested, ev.ToolCallCompleted)
+_ROLE_OF_KIND = _ROLES.astype(np.uint8).tobytes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +80,38 @@ class Facts:
         """Some rows: a view for a slice, a copy for an array of row numbers."""
         return Facts(*(getattr(self, f.name)[rows] for f in fields(self)))
 
+    def telling(self) -> frozenset[str]:
+        """The columns that a rule may look at and that are not everywhere the same."""
+        rare = _RARE if (self.kind == _ABANDONED).any() else ()
+        unlike = [name for name in ("version", "foreign") if not _is_constant(getattr(self, name))]
+        return frozenset(("seq", "kind", "corr", *rare, *unlike))
 
-def broken(before: Facts, at: Facts, is_first: Bools) -> tuple[npt.NDArray[np.uint8], Bools]:
+    def some(self, rows: Ints, telling: frozenset[str]) -> Facts:
+        """Some rows, with copies of the telling columns only; the others have their first value."""
+        columns = {f.name: getattr(self, f.name) for f in fields(self)}
+        return Facts(
+            **{
+                name: values[rows] if name in telling else np.broadcast_to(values[:1], len(rows))
+                for name, values in columns.items()
+            }
+        )
+
+
+_RARE = ("has_corr", "tool", "effect")  # what is asked only of a run that was given up
+
+
+def _is_constant(values: AnyArray) -> bool:
+    return bool(len(values)) and bool(values[0] == values[-1]) and bool((values == values[0]).all())
+
+
+def roles(kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """What kinds of event are to the rules, one bit each: head, terminal, intent, completion, a tool's."""
+    return np.frombuffer(kinds.tobytes().translate(_ROLE_OF_KIND), np.uint8)
+
+
+def broken(
+    before: Facts, at: Facts, is_first: Bools, only: Bools | None = None
+) -> tuple[npt.NDArray[np.uint8], Bools]:
     """The rule each event breaks (0 for none), and whether it breaks one of the cursor's rules.
 
     Parameters
@@ -91,6 +120,8 @@ def broken(before: Facts, at: Facts, is_first: Bools) -> tuple[npt.NDArray[np.ui
         The events, and in the same row the event before each in its run's log.
     is_first
         Where nothing stands before; ``before`` is not looked at there.
+    only
+        The events to look at, by default all.
 
     Returns
     -------
@@ -101,25 +132,30 @@ def broken(before: Facts, at: Facts, is_first: Bools) -> tuple[npt.NDArray[np.ui
     rule = np.zeros(len(at), np.uint8)
     cursor = np.zeros(len(at), np.bool_)
     later = ~is_first
-    pending = IS_INTENT[before.kind] & later
-    completes = IS_COMPLETION[at.kind]
+    role, role_before = roles(at.kind), roles(before.kind)
+    pending = ((role_before & _INTENT) != 0) & later
+    completes = (role & _COMPLETION) != 0
     written = at.kind == _ABANDONED
     if written.any():
         written &= (before.kind == _TOOL_CALL) & (before.effect == WRITE)
         written &= at.has_corr & (at.corr == before.corr) & (at.tool == before.tool)
-    head = IS_HEAD[at.kind]
+    head = (role & _HEAD) != 0
+    answered = completes & (((role ^ role_before) & _TOOL) == 0)
 
     def mark(where: Bools, name: str) -> None:
-        rule[where] = RULE_CODE[name]
-        if RULE[name].level == "cursor":
-            cursor[where] = True
+        if only is not None:
+            where = where & only
+        if where.any():
+            rule[where] = RULE_CODE[name]
+            if RULE[name].level == "cursor":
+                cursor[where] = True
 
     # From the last rule of the table to the first, so that the first one stays.
-    mark(IS_INTENT[at.kind] & (at.corr != at.seq), "intent_seq_mismatch")
+    mark(((role & _INTENT) != 0) & (at.corr != at.seq), "intent_seq_mismatch")
     mark(completes & ~pending, "uncorrelated_completion")
     mark(pending & completes & (at.corr != before.corr), "miscorrelated_completion")
-    mark(pending & (at.kind != _ANSWER[before.kind]) & ~written, "expected_completion")
-    mark(IS_TERMINAL[before.kind] & later, "after_terminal")
+    mark(pending & ~answered & ~written, "expected_completion")
+    mark(((role_before & _TERMINAL) != 0) & later, "after_terminal")
     mark(head & later, "duplicate_head")
     if at.foreign.any():
         mark(at.foreign, "mixed_run_ids")

@@ -74,7 +74,7 @@ def validate(events: pa.Table, one_run_per_file: bool = False) -> ValidationRepo
     >>> report.ok, report.violations.column("rule").to_pylist()
     (False, ['non_contiguous'])
     """
-    rows = EventRows.of(events)
+    rows = EventRows.of(events, alone=True)
     groups = group(rows.files.codes if one_run_per_file else rows.runs.codes)
     if one_run_per_file:
         rows = rows.with_foreign(groups)
@@ -108,21 +108,31 @@ class EventRows:
     log_run_id: str | None = None
 
     @classmethod
-    def of(cls, events: pa.Table) -> EventRows:
-        """The columns of a table; `ParameterError` if it is no table of events."""
+    def of(cls, events: pa.Table, alone: bool = False) -> EventRows:
+        """The columns of a table; `ParameterError` if it is no table of events.
+
+        ``alone`` says that no other events will be checked against these: then tools and effects are
+        left out of the facts where no event is of the one kind whose rule asks for them.
+        """
         runs, kinds, tools = codes(events, "run_id"), codes(events, "kind"), codes(events, "tool")
         effects = codes(events, "effect")
         seq, corr = numbers(events, "seq", np.uint64), numbers(events, "corr", np.uint64)
         version = numbers(events, "schema_version", np.uint32)
+        kind = _translated(kinds, KIND_CODE, UNKNOWN_KIND, np.uint8)
+        size = len(kind)
+        rare = not alone or bool((kind == KIND_CODE["RunAbandoned"]).any())
+        effect_codes: dict[str, int] = {e: n for n, e in enumerate(ev.EFFECTS)}
         facts = Facts(
             seq=seq.values,
             version=version.values,
-            kind=_translated(kinds, KIND_CODE, UNKNOWN_KIND, np.uint8),
+            kind=kind,
             corr=corr.values,
             has_corr=corr.there,
-            tool=tools.codes,
-            effect=_translated(effects, {e: n for n, e in enumerate(ev.EFFECTS)}, -1, np.int8),
-            foreign=np.zeros(len(seq.values), np.bool_),
+            tool=tools.codes if rare else np.broadcast_to(np.int32(-1), size),
+            effect=_translated(effects, effect_codes, -1, np.int8)
+            if rare
+            else np.broadcast_to(np.int8(-1), size),
+            foreign=np.broadcast_to(np.False_, size),
         )
         lines = numbers(events, "line", np.int64)
         return cls(facts, runs, kinds, tools, effects, codes(events, "file"), lines)
@@ -155,6 +165,8 @@ class EventRows:
 def _translated(found: Codes, known: dict[str, int], otherwise: int, dtype: Any) -> AnyArray:
     """A column's codes as codes of our own; ``otherwise`` for words that are not known."""
     table = np.array([*(known.get(word, otherwise) for word in found.words), otherwise], dtype)
+    if (table[:-1] == np.arange(len(table) - 1)).all() and table[-1] == np.array(-1).astype(dtype):
+        return found.codes.astype(dtype)
     return table[found.codes]
 
 
@@ -169,6 +181,9 @@ class Found:
     cursor_refuses: Bools
 
 
+Hits = tuple[Ints, AnyArray, Bools]
+
+
 def check(rows: EventRows, groups: Groups, *, starts_known: bool = True) -> Found:
     """The first broken rule of every group of rows.
 
@@ -178,34 +193,52 @@ def check(rows: EventRows, groups: Groups, *, starts_known: bool = True) -> Foun
     place = np.full(len(groups), -1, np.int64)
     rule = np.zeros(len(groups), np.uint8)
     refuses = np.zeros(len(groups), np.bool_)
-    firsts = np.zeros(groups.rows, np.bool_)
-    firsts[groups.starts] = True
-    for block in groups.blocks(_BLOCK):
-        at = _block(rows.facts, groups, block)
-        before = _block(rows.facts, groups, slice(block.start - 1, block.stop - 1))
-        codes_here, cursor = broken(before, at, firsts[block])
-        if not starts_known:
-            codes_here[firsts[block]] = 0
-            cursor[firsts[block]] = False
-        hits = np.flatnonzero(codes_here)
-        if not len(hits):
-            continue
-        owners = np.searchsorted(groups.starts, hits + block.start, side="right") - 1
-        refuses[owners[cursor[hits]]] = True
-        new, first_hit = np.unique(owners, return_index=True)
-        fresh = place[new] < 0
-        new, first_hit = new[fresh], first_hit[fresh]
-        place[new] = hits[first_hit] + block.start
-        rule[new] = codes_here[hits[first_hit]]
+    hits = [_within(rows.facts, groups), _seams(rows.facts, groups, starts_known)]
+    broken_rows, codes_there, cursor = _joined(hits)
+    places = groups.positions(broken_rows)
+    order = np.argsort(places)
+    owners = np.searchsorted(groups.starts, places[order], side="right") - 1
+    refuses[owners[cursor[order]]] = True
+    hit, first = np.unique(owners, return_index=True)
+    place[hit] = places[order][first]
+    rule[hit] = codes_there[order][first]
     return Found(place, rule, refuses)
 
 
-def _block(facts: Facts, groups: Groups, block: slice) -> Facts:
-    """Some rows in the groups' order; before the first row stands that row itself, unlooked at."""
-    rows: slice | AnyArray = block
-    if block.start < 0:
-        rows = np.concatenate(([0], np.arange(0, block.stop)))
-    return facts.at(rows if groups.order is None else groups.order[rows])
+def _within(facts: Facts, groups: Groups) -> Hits:
+    """The broken rows among those that follow a row of their own group, with rule and cursor."""
+    hits = []
+    for start in range(1, groups.rows, _BLOCK):
+        stop = min(start + _BLOCK, groups.rows)
+        first, last = np.searchsorted(groups.spans, (start, stop))
+        within = np.ones(stop - start, np.bool_)
+        within[groups.spans[first:last] - start] = False
+        before, at = facts.at(slice(start - 1, stop - 1)), facts.at(slice(start, stop))
+        rule, cursor = broken(before, at, np.zeros(stop - start, np.bool_), within)
+        where = np.flatnonzero(rule)
+        hits.append((where + start, rule[where], cursor[where]))
+    return _joined(hits)
+
+
+def _seams(facts: Facts, groups: Groups, starts_known: bool) -> Hits:
+    """The same of the rows at which a group begins or goes on after rows of others."""
+    befores, firsts = groups.span_befores()
+    telling = facts.telling()
+    hits = []
+    for start in range(0, len(firsts), _BLOCK // 4):
+        block = slice(start, start + _BLOCK // 4)
+        before, at = facts.some(befores[block], telling), facts.some(groups.spans[block], telling)
+        rule, cursor = broken(before, at, firsts[block], None if starts_known else ~firsts[block])
+        where = np.flatnonzero(rule)
+        hits.append((groups.spans[block][where], rule[where], cursor[where]))
+    return _joined(hits)
+
+
+def _joined(hits: list[Hits]) -> Hits:
+    if not hits:
+        return np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0, np.bool_)
+    rows, rules, cursors = (np.concatenate(part) for part in zip(*hits, strict=True))
+    return rows, rules, cursors
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,16 +257,14 @@ def violations(
     ``unread`` is by group, or by what tells logs apart for a log none of whose lines could be read.
     """
     out = []
-    broken_groups = set(np.flatnonzero(found.place >= 0).tolist())
-    for g in sorted(broken_groups.union(key for key in unread if isinstance(key, int))):
-        start, missing = int(groups.starts[g]), unread.get(g)
-        run_id = rows.runs.text(groups.row(start)) or ""
-        if g in broken_groups and (missing is None or found.place[g] - start < missing.index):
-            row = broken_row(rows, groups, found, g)
+    listed = broken_rows(rows, groups, found)
+    for g in sorted({*listed, *(key for key in unread if isinstance(key, int))}):
+        missing, row = unread.get(g), listed.get(g)
+        if row is not None and (missing is None or row["index"] < missing.index):
             row["cursor_refuses"] = row["cursor_refuses"] or missing is not None
             out.append(row)
         elif missing is not None:
-            out.append(unread_row(missing, run_id))
+            out.append(unread_row(missing, rows.runs.text(groups.row(int(groups.starts[g]))) or ""))
     return out + without_events(missing for key, missing in unread.items() if isinstance(key, str))
 
 
@@ -242,23 +273,31 @@ def without_events(unread: Iterable[Unread]) -> list[dict[str, Any]]:
     return [unread_row(one, one.problem["run_id"]) for one in unread if one.problem["run_id"] is not None]
 
 
-def broken_row(rows: EventRows, groups: Groups, found: Found, g: int) -> dict[str, Any]:
-    """The row of a group that breaks a rule."""
-    start, place = int(groups.starts[g]), int(found.place[g])
-    row, first = groups.row(place), groups.row(start)
+def broken_rows(rows: EventRows, groups: Groups, found: Found) -> dict[int, dict[str, Any]]:
+    """The row of each group that breaks a rule, by group."""
+    broken_groups = np.flatnonzero(found.place >= 0)
+    starts, places = groups.starts[broken_groups], found.place[broken_groups]
+    firsts, befores = groups.table_rows(starts), groups.table_rows(np.maximum(places - 1, starts))
+    columns = (broken_groups, places - starts, firsts, befores, groups.table_rows(places))
+    return {
+        g: _broken_row(rows, found, g, *numbers)
+        for g, *numbers in zip(*(column.tolist() for column in columns), strict=True)
+    }
+
+
+def _broken_row(rows: EventRows, found: Found, g: int, index: int, first: int, before: int, at: int) -> Any:
     rule = RULE_OF_CODE[int(found.rule[g])]
-    before = rows.seen(groups.row(place - 1)) if place > start else None
     run_id = rows.log_run_id or rows.runs.text(first) or ""
     return {
         "run_id": run_id,
-        "index": place - start,
-        "seq": int(rows.facts.seq[row]),
+        "index": index,
+        "seq": int(rows.facts.seq[at]),
         "rule": rule,
         "level": RULE[rule].level,
         "cursor_refuses": bool(found.cursor_refuses[g]),
-        "message": sentence(rule, before, rows.seen(row), run_id),
-        "file": rows.files.text(row),
-        "line": int(rows.lines.values[row]) if rows.lines.there[row] else None,
+        "message": sentence(rule, rows.seen(before) if index else None, rows.seen(at), run_id),
+        "file": rows.files.text(at),
+        "line": int(rows.lines.values[at]) if rows.lines.there[at] else None,
     }
 
 
