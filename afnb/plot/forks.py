@@ -99,12 +99,14 @@ def _is_table(source: Any) -> bool:
 
 def _of_table(source: Any, by: str | Sequence[str] | None) -> list[dict[str, Any]]:
     extra = [by] if isinstance(by, str) else []
-    table = columns_of(source, "attributions", ["fork_step"], ["steps", "confidence", "kind", *extra])
+    table = columns_of(source, "attributions", ["fork_step"], ["steps", "confidence", "kind", "state", *extra])
     rows = []
     for i, step in enumerate(table["fork_step"]):
         state = "forked"
         if step is None:
             state = "not_comparable" if table["kind"][i] == "not_comparable" else "converged"
+            if table["state"][i] in ("error", "open"):  # a batch's pair that was never compared
+                state = "unknown"
         label = table[by][i] if isinstance(by, str) else ""
         rows.append(
             {

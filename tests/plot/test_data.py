@@ -236,3 +236,14 @@ def test_calibration_refuses_what_is_no_probability() -> None:
         plot.calibration_data([(1.2, True)])
     with pytest.raises(ParameterError, match="at least 1"):
         plot.calibration_data([], 0)
+
+
+def test_pairs_of_a_batch_that_were_never_compared_did_not_converge() -> None:
+    rows = [
+        {"fork_step": 2, "steps": 8, "kind": "repair", "state": "repair"},
+        {"fork_step": None, "steps": 8, "kind": "no_candidates", "state": "untested"},
+        {"fork_step": None, "steps": None, "kind": None, "state": "error"},
+        {"fork_step": None, "steps": None, "kind": None, "state": "open"},
+    ]
+    data = divergence_data(rows)
+    assert (len(data.values), data.converged, data.unknown) == (1, 1, 2)
