@@ -99,7 +99,9 @@ def _is_table(source: Any) -> bool:
 
 def _of_table(source: Any, by: str | Sequence[str] | None) -> list[dict[str, Any]]:
     extra = [by] if isinstance(by, str) else []
-    table = columns_of(source, "attributions", ["fork_step"], ["steps", "confidence", "kind", "state", *extra])
+    table = columns_of(
+        source, "attributions", ["fork_step"], ["steps", "confidence", "kind", "state", *extra]
+    )
     rows = []
     for i, step in enumerate(table["fork_step"]):
         state = "forked"

@@ -245,5 +245,5 @@ def test_pairs_of_a_batch_that_were_never_compared_did_not_converge() -> None:
         {"fork_step": None, "steps": None, "kind": None, "state": "error"},
         {"fork_step": None, "steps": None, "kind": None, "state": "open"},
     ]
-    data = divergence_data(rows)
+    data = plot.divergence_data(rows)
     assert (len(data.values), data.converged, data.unknown) == (1, 1, 2)
