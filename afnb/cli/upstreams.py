@@ -41,9 +41,10 @@ def add_base_url(parser: Any) -> None:
         "--base-url-env",
         metavar="VARIABLE",
         action="append",
-        help=f"variable the agent reads its base URL from (default {DEFAULT_VARIABLE}, or the variables of "
-        "the upstreams that are known by name; repeat for several); VARIABLE=NAME leads it to the upstream "
-        "of that name, VARIABLE=/v1 or VARIABLE=NAME/v1 says what its SDK expects after the origin",
+        help="variable the agent reads its base URL from (default: those of the recording, or of the "
+        f"upstreams that are known by name, else {DEFAULT_VARIABLE}; repeat for several); VARIABLE=NAME "
+        "leads it to the upstream of that name, VARIABLE=/v1 or VARIABLE=NAME/v1 says what its SDK expects "
+        "after the origin",
     )
 
 
@@ -142,5 +143,20 @@ def base_urls_of(args: argparse.Namespace) -> dict[str, str]:
                 f"--base-url-env VARIABLE={name}"
             )
     if all(where.partition("/")[0] in tools for where in found.values()):
-        found = {DEFAULT_VARIABLE: "", **found}
+        found = {**(led_by(args) or {DEFAULT_VARIABLE: ""}), **found}
     return found
+
+
+def led_by(args: argparse.Namespace) -> dict[str, str]:
+    """The variables of the recording that is replayed; empty if there is none, or it cannot be read."""
+    from afnb.core.cassette import Cassette
+    from afnb.errors import AfnbError
+    from afnb.io.environment import recorded_base_urls
+    from afnb.io.load import load
+
+    source = getattr(args, "bad", None) or getattr(args, "recording", None)
+    try:
+        found = load(source) if source else None
+    except (AfnbError, OSError):  # said where it is opened for its own sake
+        return {}
+    return recorded_base_urls(found) if isinstance(found, Cassette) else {}

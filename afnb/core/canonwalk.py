@@ -320,6 +320,8 @@ class CanonicalWalk:
         if at.place == _TOP and "metadata" in self._rules:
             self._marks.add("metadata", (at.key, _print(at.value)))
             return _DROP
+        if at.place == _TOP and at.key == "prompt_cache_key" and _made_up_key(at.value):
+            return self._cache_hint(at)
         return self._as_data(at) if at.key == "metadata" else _AS_USUAL
 
     def _stream(self, at: _Spot) -> Any:
@@ -333,6 +335,11 @@ class CanonicalWalk:
             self._marks.add("cache_control", _print(at.value))
             return _DROP
         return _AS_USUAL
+
+
+def _made_up_key(value: Any) -> bool:
+    """Whether openai-agents drew this cache key for one run; keys that a user chose still count."""
+    return type(value) is str and re.fullmatch(r"agents-sdk:run:[0-9a-f]{32}", value) is not None
 
 
 _CALL_TYPES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use", "function"})

@@ -38,7 +38,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule("arguments_json", True, "how a tool call's arguments text is written, where it is JSON"),
     Rule("null_absent", True, "null against absent in the fields of a message"),
-    Rule("cache_control", True, "cache hints"),
+    Rule("cache_control", True, "cache hints, and cache keys that openai-agents draws anew for each run"),
     Rule("multipart", True, "the boundary of a multipart body; its parts still count"),
     Rule("url_ids", False, "provider ids in the path and the query"),
     Rule("stream_mode", False, "stream and stream_options"),

@@ -11,7 +11,7 @@ from typing import Any
 from afnb.core.cassette import Cassette
 from afnb.core.matching import Matching
 from afnb.experiments.agents import Agent, AgentResult, Command, as_agent
-from afnb.io.environment import base_url_paths
+from afnb.io.environment import KEPT_BASE_URLS, base_url_paths
 from afnb.io.process import scratch
 from afnb.io.record import Recorder
 from afnb.io.redact import Redaction
@@ -153,7 +153,13 @@ def record(
     ('made-up', 1, 0)
     """
     runnable = as_agent(agent)
-    recorder = Recorder(out, upstream, task=task, redaction=redaction, matching=matching, append=append)
+    led = {}
+    if isinstance(runnable, Command):
+        paths = base_url_paths(runnable.base_url_env, several=False)
+        led[KEPT_BASE_URLS] = {name: path or "/" for name, path in paths.items()}
+    recorder = Recorder(
+        out, upstream, task=task, attrs=led, redaction=redaction, matching=matching, append=append
+    )
     with recorder, scratch() as workdir:
         if say is not None:
             say(recorder.notice)

@@ -21,6 +21,7 @@ from afnb.io.answers_more import gemini_answer, gemini_model, responses_answer
 JSON = (("content-type", "application/json"),)
 SSE = (("content-type", "text/event-stream; charset=utf-8"),)
 ID_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+WHOLE_CALLS = re.compile(r"(mistral|ministral|codestral|magistral|devstral|pixtral)")  # names of such models
 CREATED = 1_767_225_600  # a fixed date: an answer must not depend on the clock
 
 
@@ -208,6 +209,9 @@ def _chat(
         deltas += [({"content": piece}, None) for piece in _pieces(say.text)]
         for i, call in enumerate(calls):
             function: Any = call["function"]
+            if WHOLE_CALLS.match(model):
+                deltas.append(({"tool_calls": [{"index": i, **call}]}, None))
+                continue
             deltas.append(
                 ({"tool_calls": [{"index": i, **call, "function": {**function, "arguments": ""}}]}, None)
             )

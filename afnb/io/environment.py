@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 
+from afnb.core.cassette import Cassette
+from afnb.core.providers import is_model_request
 from afnb.errors import ParameterError
+from afnb.io.known import KNOWN_UPSTREAMS
 from afnb.io.tools import SESSION_VARIABLE
+from afnb.io.upstream import owner_of_path
 
 KNOWN_BASE_URLS: Mapping[str, str] = {
     "ANTHROPIC_API_BASE": "",
@@ -14,7 +19,7 @@ KNOWN_BASE_URLS: Mapping[str, str] = {
     "AZURE_OPENAI_ENDPOINT": "",
     "GOOGLE_GEMINI_BASE_URL": "",
     "MISTRAL_API_BASE": "/v1",
-    "MISTRAL_BASE_URL": "/v1",
+    "MISTRAL_BASE_URL": "",
     "OLLAMA_API_BASE": "",
     "OLLAMA_BASE_URL": "",
     "OLLAMA_HOST": "",
@@ -23,6 +28,10 @@ KNOWN_BASE_URLS: Mapping[str, str] = {
 }
 """Variables that SDKs read a base URL from, and what each of them expects after the origin."""
 
+KEPT_BASE_URLS = "base_url_env"
+"""The field of a recording that keeps the variables its agent was led by."""
+
+_NAME_OF_URL = re.compile(r"[A-Z][A-Z0-9_]*(?:URL|URI|BASE|HOST|ENDPOINT|ORIGIN|SERVER)")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 BaseUrls = str | Sequence[str] | Mapping[str, str]
@@ -73,6 +82,34 @@ def base_url_paths(names: BaseUrls, *, several: bool = True) -> dict[str, str]:
         place = f"/@{upstream}" if upstream and several else ""
         paths[name] = place + ("" if suffix == "/" else suffix)
     return paths
+
+
+def recorded_base_urls(cassette: Cassette) -> dict[str, str]:
+    """The variables, each with a path, by which an agent is led to a replay of this recording.
+
+    Those it was recorded with, where they are kept and are names of addresses (a file must not set any
+    other variable); else those of the provider that its first model request was made to.
+
+    Examples
+    --------
+    >>> from afnb.core.cassette import Exchange, Request, Response
+    >>> asked = Request("POST", "/v1/messages", body=b'{"model": "m", "messages": []}')
+    >>> recorded_base_urls(Cassette("x", (Exchange(0, asked, Response(200)),)))
+    {'ANTHROPIC_BASE_URL': ''}
+    """
+    kept = cassette.attrs.get(KEPT_BASE_URLS)
+    if isinstance(kept, dict):
+        named = {
+            name: path
+            for name, path in kept.items()
+            if _NAME_OF_URL.fullmatch(name) and isinstance(path, str) and path[:1] in ("", "/")
+        }
+        if named:
+            return named
+    first = next((e.request for e in cassette.exchanges if is_model_request(e.request)), None)
+    if first is None:
+        return {}
+    return {name: KNOWN_BASE_URLS[name] for name in KNOWN_UPSTREAMS[owner_of_path(first.path)].variables}
 
 
 def agent_environment(

@@ -601,3 +601,11 @@ def test_a_view_is_readable() -> None:
     assert view["messages"][2]["tool_calls"][0]["id"] == "tool call 0"
     assert view["messages"][2]["tool_calls"][0]["function"]["arguments"] == {"id": "a"}
     assert plain(canonical(_multipart("b")).view)[0]["body"] == "1,2"
+
+
+def test_a_cache_key_drawn_for_one_run_is_forgiven_and_one_that_was_chosen_is_not() -> None:
+    drawn = [request(_chat(prompt_cache_key=f"agents-sdk:run:{n:032x}")) for n in (1, 2)]
+    assert same(*drawn, DEFAULT)
+    assert not same(*drawn, DEFAULT.off("cache_control"))
+    chosen = [request(_chat(prompt_cache_key=f"agents-sdk:group:{n:032x}")) for n in (1, 2)]
+    assert not same(*chosen, DEFAULT)

@@ -26,6 +26,7 @@ PAGES = (
     "docs/decisions.md",
     "docs/gallery.md",
     "docs/method.md",
+    "docs/record.md",
 )
 
 

@@ -276,7 +276,7 @@ class _Writer:
             self.out.append(self.made({"function_call": {"name": call.name, "arguments": arguments}}))
             return
         known = self._recorded.calls
-        count = known[min(index, len(known) - 1)]["pieces"] if known else 2
+        count = known[min(index, len(known) - 1)]["pieces"] if known else 1  # in one: all SDKs take it
         head = {"index": index, "id": call_id(self._ask, self.new, index), "type": "function"}
         if count <= 1:
             parts = [{**head, "function": {"name": call.name, "arguments": arguments}}]
