@@ -47,6 +47,7 @@ class Trial:
     decision: Decision
     results: tuple[ReplayResult, ...]
     spending: Spending = Spending()
+    control: Arm | LogArm | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +163,7 @@ class Lab:
             decision=state.decision or state.stop("no replay could be run"),
             results=tuple(sorted(results, key=lambda result: (result.role, result.index))),
             spending=since(before, self.spending),
+            control=control,
         )
 
     def survey(self, places: Places, state: SearchState, stage: str, title: str) -> Survey:

@@ -40,6 +40,7 @@ from afnb.experiments.recordings import (
 from afnb.experiments.replay import ReplayResult
 from afnb.experiments.results import Experiment, explained
 from afnb.experiments.runner import Runner
+from afnb.experiments.tape_replay import TapeSetting
 from afnb.io.logged import LoggedAgent
 from afnb.io.upstream import Upstream
 
@@ -252,7 +253,17 @@ def hold_back(ready: Prepared, verdict: str) -> str | None:
 def caught(ready: Prepared, trial: Trial) -> str | None:
     """Why the replays are not the independent ones that every rule takes them for, or None."""
     used = {(c.arm, c.index) for c in trial.decision.consumed}
-    return not_independent(trial.results, used, ready.bad_run)
+    setting = ready.lab.setting
+    if not isinstance(setting, TapeSetting) or not isinstance(trial.control, Arm):
+        return not_independent(trial.results, used, ready.bad_run)
+    return not_independent(
+        trial.results,
+        used,
+        ready.bad_run,
+        recording=setting.recording,
+        control=trial.control,
+        matching=setting.tape.matching,
+    )
 
 
 def already_recovered(ready: Prepared) -> tuple[str, ...]:

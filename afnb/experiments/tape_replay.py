@@ -21,6 +21,7 @@ from afnb.core.tape import Tape
 from afnb.errors import AgentError
 from afnb.experiments.agents import Agent, AgentResult
 from afnb.experiments.fidelity import Fidelity, fidelity_of
+from afnb.experiments.independence import KEPT
 from afnb.experiments.replay import (
     STOPPED,
     Gate,
@@ -130,7 +131,7 @@ def run_replay(
         cannot_start=outcome.status == "cannot_start",
         agent_error=outcome.error,
         uses=gate.uses,
-        ended=outcome.ending(setting.redaction) if job.role == "check" else None,
+        ended=outcome.ending(setting.redaction),
     )
 
 
@@ -219,48 +220,56 @@ def self_check(
     converges: Callable[[ReplayResult], bool] | None = None,
     stop: threading.Event | None = None,
 ) -> Fidelity:
-    """Replay the recording unpatched from its tape alone, and say whether the agent did the same again.
+    """Replay the recording unpatched from its tape alone, twice, and say whether the agent does the same.
 
-    Where nothing but its output or return value differs, the agent is run once more: what differs between
-    two replays of one recording (a time, an id) says nothing, what has changed since the recording does.
+    The second replay shows what one cannot: an agent that keeps answers between its runs asks for less in it,
+    and an output that differs from run to run (a time, an id) differs between the two as well.
 
     Raises
     ------
     AgentError
         The agent cannot be started, or nothing it asked was on the tape.
     """
-    recording = setting.recording
 
     def once(number: int) -> ReplayResult:
-        parts = ("check", recording.id) if number == 0 else ("check", recording.id, number)
+        parts = ("check", setting.recording.id) if number == 0 else ("check", setting.recording.id, number)
         return run_replay(setting, Job(None, "check", number, derive_seed(seed, *parts)), stop=stop)
 
     result = once(0)
-    report = result.report
     if result.cannot_start:
         raise AgentError(result.detail or "the agent cannot be started")
-    if report.served == 0 and result.reason not in ("timeout", "interrupted"):
+    if result.report.served == 0 and result.reason not in ("timeout", "interrupted"):
         raise AgentError(nothing_served(setting, result))
-    again = result.recording if isinstance(result.recording, Cassette) else Cassette(recording.id)
+    converging = None if converges is None else converges(result)
+    alone = _checked(setting, result, None, converging)
+    if not (alone.ok or alone.only_said_differs):
+        return alone
+    second = once(1)
+    found = _checked(setting, result, second.ended, converging)
+    again = _checked(setting, second, result.ended, converging)
+    if found.ok and not again.ok:
+        return replace(found, ok=False, reason=f"replayed a second time, {again.reason}; {KEPT}")
+    return found
+
+
+def _checked(
+    setting: TapeSetting, result: ReplayResult, other: Ending | None, converges: bool | None
+) -> Fidelity:
+    """One unpatched replay beside its recording."""
+    again = result.recording if isinstance(result.recording, Cassette) else Cassette(setting.recording.id)
     fault = None
     if result.reason in ("timeout", "interrupted"):
         fault = result.detail or f"the agent's run ended by {result.reason}"
-    converging = None if converges is None else converges(result)
-
-    def found(other: Ending | None) -> Fidelity:
-        return fidelity_of(
-            setting.tape,
-            report,
-            again,
-            fault=fault,
-            converges=converging,
-            recovered=result.recovery == "recovered",
-            ended=result.ended,
-            other=other,
-        )
-
-    first = found(None)
-    return found(once(1).ended) if first.only_said_differs else first
+    return fidelity_of(
+        setting.tape,
+        result.report,
+        again,
+        fault=fault,
+        converges=converges,
+        recovered=result.recovery == "recovered",
+        ended=result.ended,
+        other=other,
+    )
 
 
 def nothing_served(setting: TapeSetting, result: ReplayResult) -> str:

@@ -40,7 +40,7 @@ def recording_notice(redaction: Redaction | None = None) -> str:
     """
     headers = (
         "Of the headers only content-type and accept are kept; credentials are never written. "
-        "How the agent ends (exit status, output or return value) is kept as well, usual forms of keys masked."
+        "How the agent ends (exit status, output or return value) is kept too, usual forms of keys masked."
     )
     if redaction is None or not (redaction.paths or redaction.patterns):
         return (
