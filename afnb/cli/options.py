@@ -58,6 +58,12 @@ def add_agent(parser: argparse.ArgumentParser) -> None:
         help="end a run after so many seconds, none for no limit (default 60; record: none)",
     )
     group.add_argument("--cwd", metavar="DIR", help="working directory of the agent")
+    group.add_argument(
+        "--block-network",
+        action="store_true",
+        help="refuse, and count by host, what the agent sends past its base URL (clients that follow the "
+        "environment's proxies)",
+    )
 
 
 def add_replaying(parser: argparse.ArgumentParser) -> None:
@@ -228,6 +234,7 @@ def agent_of(args: argparse.Namespace, *, capture: bool | Literal["tee"] = True)
         timeout_s=args.timeout_s,
         cwd=args.cwd,
         capture=capture,
+        block_network=args.block_network,
     )
 
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from afnb.cli.options import add_budget, add_command, add_rule, budget_of, count, rate, rule_of, whole
+from afnb.cli.options import (
+    add_allow_tools,
+    add_budget,
+    add_command,
+    add_rule,
+    budget_of,
+    count,
+    rate,
+    rule_of,
+    tools_of,
+    whole,
+)
 from afnb.cli.show import add_output, check_output, show
 from afnb.errors import ParameterError
 
@@ -42,6 +53,7 @@ def add_parser(commands: Any) -> None:
     )
     group.add_argument("--seed", metavar="N", type=whole, default=0, help="of the rehearsals (default 0)")
     add_rule(group)
+    add_allow_tools(group)
     add_budget(parser)
     add_output(parser)
 
@@ -65,6 +77,7 @@ def run(args: argparse.Namespace) -> int:
         patch_rate=args.patch_rate,
         control_rate=args.control_rate,
         seed=args.seed,
+        allow_tools=tools_of(args),
     )
     show(found, args)
     return 1 if found.stopped_by() else 0

@@ -128,6 +128,10 @@ class Command:
     capture
         Keep its output. False gives it this process's own terminal, output and input; ``"tee"`` does so
         and keeps what it prints on stdout.
+    block_network
+        Lead clients that follow the environment's proxies to a proxy that lets nothing through. A request
+        that was to leave this machine is refused and counted with its host. A client that follows no proxy
+        is not held back.
 
     Raises
     ------
@@ -146,6 +150,7 @@ class Command:
     cwd: str | os.PathLike[str] | None = None
     env: Mapping[str, str] | None = None
     capture: bool | Literal["tee"] = True
+    block_network: bool = False
 
     def __post_init__(self) -> None:
         resolve_argv(self.argv)
@@ -173,6 +178,7 @@ class Command:
                 workdir=workdir,
                 tmpdir=tmpdir,
                 extra=self.env,
+                proxy=server.blocking_proxy if self.block_network else None,
             )
             done = run_command(
                 self.argv, env=env, cwd=self.cwd, timeout_s=self.timeout_s, stop=stop, capture=self.capture

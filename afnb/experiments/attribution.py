@@ -17,6 +17,7 @@ from afnb.experiments.results import (
     envelope,
     lost_table,
     steps_text,
+    tool_facts,
     used_results,
 )
 from afnb.tables.build import build
@@ -205,6 +206,7 @@ class Attribution(Shown):
             ("stopped", self.reason),
             ("self-check", "; ".join(check.sentence() for check in self.fidelity) or "not run"),
             ("cost", cost_text(self.replays_used, self.live_calls_used, self)),
+            *tool_facts(self.preflight),
         ]
 
     def experiment_table(self) -> Table:

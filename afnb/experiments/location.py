@@ -14,7 +14,7 @@ from afnb.core.page import Badge, Facts, Page, Part, Shown, Table, Text
 from afnb.experiments.fidelity import Fidelity
 from afnb.experiments.lab import Spending
 from afnb.experiments.replay import ReplayResult
-from afnb.experiments.results import Experiment, arms_parts, cost_text, envelope
+from afnb.experiments.results import Experiment, arms_parts, cost_text, envelope, tool_facts
 from afnb.tables.build import build
 
 if TYPE_CHECKING:
@@ -357,4 +357,5 @@ class Location(Shown):
             ("judged by", self.oracle),
             ("rule", repr(self.rule)),
             ("cost", cost_text(self.replays_used, self.live_calls_used, self)),
+            *tool_facts(self.preflight),
         ]

@@ -7,7 +7,7 @@ read off the recording's own tail. Nothing is run, and no agent is needed.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, get_args
 
 from afnb.align.diff import diff
@@ -19,11 +19,14 @@ from afnb.causal.interventions import Edit, Graft, Interventions, Resample
 from afnb.causal.places import places_of
 from afnb.causal.planning import rates, simulate
 from afnb.causal.rehearsal import one_cause, rehearse_attribution, rehearse_locate
+from afnb.core.arm import Arm
+from afnb.core.cassette import Cassette
 from afnb.errors import ParameterError
 from afnb.experiments.budget import Budget
 from afnb.experiments.locate import search_of
 from afnb.experiments.location import Mode
 from afnb.experiments.planned import Plan, Scene, scene_of
+from afnb.experiments.preflight import Preflight, preflight
 from afnb.experiments.recordings import (
     Recording,
     as_recording,
@@ -59,6 +62,7 @@ def plan(
     control_rate: float = 0.1,
     seed: int = 0,
     params: AlignParams | None = None,
+    allow_tools: Iterable[str] = (),
 ) -> Plan:
     """Say what a ``what_if``, an ``attribute`` or a ``locate`` will take, without starting anything.
 
@@ -87,6 +91,8 @@ def plan(
         Of the rehearsals.
     params
         Of the alignment.
+    allow_tools
+        Names of tools that may run again, for the pre-flight.
 
     Returns
     -------
@@ -113,14 +119,13 @@ def plan(
     limits = budget or Budget()
     tails = Tails(bad, limits.prices)
     assumed = (float(patch_rate), float(control_rate))
+    reference = None if good is None else as_recording(good, "good")
     if chosen == "what_if":
         assert intervention is not None
-        reference = None if good is None else as_recording(good, "good")
         scenes = of_experiment(bad, reference, intervention, rule, tails, assumed, seed, params)
     elif chosen == "attribute":
-        scenes = of_attribution(
-            bad, as_recording(good, "good"), required(rule), tails, assumed, seed, params, origin
-        )
+        assert reference is not None
+        scenes = of_attribution(bad, reference, required(rule), tails, assumed, seed, params, origin)
     else:
         scenes = of_search(bad, mode, replays, required(rule), tails, assumed, seed)
     return Plan(
@@ -130,7 +135,32 @@ def plan(
         rule=repr(rule),
         limits=limits,
         estimated=tails.estimated,
+        preflight=flight_of(bad, reference, intervention, params, allow_tools),
     )
+
+
+def flight_of(
+    bad: Recording,
+    good: Recording | None,
+    intervention: Interventions | int | Sequence[int] | None,
+    params: AlignParams | None,
+    allow_tools: Iterable[str],
+) -> Preflight | None:
+    """The pre-flight of the first replays; None for event logs, whose tools only their agent knows."""
+    if not isinstance(bad, Cassette):
+        return None
+    alignment = None if good is None else diff(bad, good, params or AlignParams())
+    if intervention is not None:
+        arm: Any = compiled_arms(changes_of(intervention), bad, good, alignment).patch
+    elif good is not None and alignment is not None:
+        first = first_arm(bad, good, alignment, graftable(bad, good, alignment)[0])
+        arm = None if first is None else first.patch
+    else:
+        arm = places_of(bad).arm(0)
+    if not isinstance(arm, Arm):
+        return None
+    recordings = [(one, recording_run(one)) for one in (bad, good) if isinstance(one, Cassette)]
+    return preflight(recordings, arm, allow_tools)
 
 
 def what_of(what: What | None, good: Any, intervention: object) -> What:

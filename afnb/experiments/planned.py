@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from afnb.core.page import Badge, Facts, Page, Part, Shown, Table, Text
 from afnb.experiments.budget import Budget
+from afnb.experiments.preflight import Preflight
 from afnb.experiments.tails import TailCost
 from afnb.tables.build import build
 from afnb.tables.schemas import SCHEMA_VERSION
@@ -47,6 +48,8 @@ class Plan(Shown):
     scenes
         The median under the assumed rates, the median if nothing has an effect, and the most it can take;
         empty where nothing could be re-run.
+    preflight
+        What the replays serve, change and ask live, and what becomes of each tool; None for event logs.
     plans
         The same as an Arrow table.
     """
@@ -57,6 +60,7 @@ class Plan(Shown):
     rule: str
     limits: Budget
     estimated: int = 0
+    preflight: Preflight | None = None
 
     @property
     def plans(self) -> pa.Table:
@@ -92,6 +96,7 @@ class Plan(Shown):
             "budget": self.limits.describe(),
             "stopped_by": self.stopped_by(),
             "scenes": self.rows(),
+            "preflight": None if self.preflight is None else self.preflight.to_json(),
         }
 
     def stopped_by(self) -> str | None:
@@ -132,6 +137,11 @@ class Plan(Shown):
             )
         if self.scenes:
             parts += [self._table(), Text(AS_RECORDED, "quiet")]
+        if self.preflight is not None:
+            parts += self.preflight.parts()
+        if self.preflight is not None and self.preflight.blocked:
+            names = ", ".join(self.preflight.blocked)
+            parts.append(Text(f"Nothing would be started before these tools are allowed: {names}.", "warn"))
         if self.estimated:
             words = f"{self.estimated} recorded answers state no token count; theirs is estimated from bytes"
             parts.append(Text(words, "quiet"))

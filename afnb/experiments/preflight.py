@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Any
 
 from afnb.core.arm import Arm, LogArm
 from afnb.core.cassette import Cassette
-from afnb.core.page import Badge, Facts, Page, Shown, Table, Text
+from afnb.core.page import Badge, Facts, Page, Part, Shown, Table, Text
 from afnb.core.providers import is_model_request, offered_tools
 from afnb.core.run import Run
 from afnb.core.toolcalls import effect_of, seen_tools
@@ -61,8 +62,35 @@ class Preflight(Shown):
         """Tools that would run again and were not allowed."""
         return tuple(tool.name for tool in self.tools if tool.blocked)
 
-    def page(self) -> Page:
-        """The card."""
+    def sentence(self) -> str:
+        """What is served, changed and live, and what becomes of each tool, in one line."""
+        changed = ", ".join(str(step) for step in self.changed)
+        steps = (
+            f"step{'s' if len(self.changed) > 1 else ''} {changed} changed" if changed else "nothing changed"
+        )
+        told = f"up to {self.served} of {self.recorded} {self.unit} from the tape, {steps}, live after"
+        return f"{told}; tools: {self.fates() or 'none are named'}"
+
+    def fates(self) -> str:
+        """What becomes of each tool: for one row of a result's card."""
+        return "; ".join(f"{tool.name} {tool.fate}" for tool in self.tools)
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain values."""
+        return {
+            "served": self.served,
+            "recorded": self.recorded,
+            "unit": self.unit,
+            "changed": list(self.changed),
+            "tools": [
+                {"name": t.name, "calls": t.calls, "offered": t.offered, "fate": t.fate} for t in self.tools
+            ],
+            "blocked": list(self.blocked),
+            "warnings": list(self.warnings),
+        }
+
+    def parts(self) -> list[Part]:
+        """What a card shows of it."""
         rows = tuple((t.name, str(t.calls), "yes" if t.offered else "no", t.fate) for t in self.tools)
         facts = Facts(
             (
@@ -71,13 +99,16 @@ class Preflight(Shown):
                 ("live", "every request after the branch point"),
             )
         )
-        tone = Badge("stops here", "bad") if self.blocked else Badge("may start", "good")
         table = Table(
             ("tool", "calls recorded", "offered", "in a replay"), rows, "tools that the recording names"
         )
-        notes = tuple(Text(warning, "warn") for warning in self.warnings)
+        return [*(Text(warning, "warn") for warning in self.warnings), facts, table]
+
+    def page(self) -> Page:
+        """The card."""
+        tone = Badge("stops here", "bad") if self.blocked else Badge("may start", "good")
         following = (f"allow_tools={list(self.blocked)!r}",) if self.blocked else ()
-        return Page(f"Before replaying {self.recording}", tone, (*notes, facts, table), following)
+        return Page(f"Before replaying {self.recording}", tone, tuple(self.parts()), following)
 
 
 def preflight(recordings: Sequence[tuple[Cassette, Run]], arm: Arm, allow_tools: Iterable[str]) -> Preflight:

@@ -109,6 +109,7 @@ def prepare(
     require_allowed(flight)
     meter = budget if isinstance(budget, Meter) else Meter(budget)
     if meter is not budget:
+        announce(f"pre-flight: {flight.sentence()}", progress)
         announce(f"budget: {meter.describe()}", progress)
     good_tape = Tape(good, matching) if isinstance(good, Cassette) else None
     setting = setting_of(bad, runner_agent, provider, oracle, good_tape, allowed, matching)
@@ -226,6 +227,7 @@ def finish(
         replays_reused=trial.spending.reused,
         budget=ready.meter.budget.describe(),
         n_jobs=ready.lab.runner.n_jobs,
+        preflight=ready.preflight,
     )
 
 

@@ -40,6 +40,8 @@ class Experiment(Shown):
 
     Attributes
     ----------
+    preflight
+        What each replay served, changed and asked live, and what became of each tool.
     replays, experiments
         Arrow tables, one row per replay and one row for the experiment.
     """
@@ -74,6 +76,7 @@ class Experiment(Shown):
     dollars_spent: float = 0.0
     replays_reused: int = field(default=0, compare=False)
     n_jobs: int = field(default=1, compare=False)
+    preflight: Any = field(default=None, compare=False)
 
     @property
     def patch(self) -> ArmCounts:
@@ -163,6 +166,7 @@ class Experiment(Shown):
             "oracle_fingerprint": self.oracle_fingerprint,
             "seed": self.seed,
             "budget": self.budget,
+            "preflight": None if self.preflight is None else self.preflight.to_json(),
             "replays": self.replay_rows(),
         }
 
@@ -200,10 +204,16 @@ class Experiment(Shown):
             ("judged by", self.oracle),
             ("rule", self.rule),
             ("cost", cost_text(decision.replays, self.live_calls_used, self)),
+            *tool_facts(self.preflight),
         ]
         if decision.sensitivity is not None:
             rows.append(("lost replays", sentences.sensitivity_sentence(decision.sensitivity)))
         return rows
+
+
+def tool_facts(flight: Any) -> list[tuple[str, str]]:
+    """What the pre-flight said of the tools, where there are any."""
+    return [("tools", flight.fates())] if flight is not None and flight.tools else []
 
 
 class Costs(Protocol):

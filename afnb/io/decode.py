@@ -5,8 +5,55 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
+from collections import Counter
+from dataclasses import replace
+from typing import TypeVar
 
+from afnb.core.cassette import Exchange, Request, Response, header
+from afnb.core.run import Warn
 from afnb.errors import MissingDependency
+
+FOUND = {
+    "decoded_body": "a stored body was compressed, as its content-encoding said; it was decompressed",
+    "body_was_plain": "a stored body was plain although its content-encoding says compressed; kept as it is",
+}
+"""What ``decode_body`` says it found, in words."""
+
+M = TypeVar("M", Request, Response)
+_OLD = ("content-encoding", "content-length")
+
+
+def decoded_exchanges(exchanges: tuple[Exchange, ...]) -> tuple[tuple[Exchange, ...], tuple[Warn, ...]]:
+    """Exchanges whose bodies agree with their headers: decoded, and the encoding's header gone.
+
+    Examples
+    --------
+    >>> ask = Request("POST", "/", (("content-encoding", "gzip"),), gzip.compress(b"{}"))
+    >>> (one,), (said,) = decoded_exchanges((Exchange(0, ask, Response(200)),))
+    >>> one.request.body, one.request.headers, said.code
+    (b'{}', (), 'decoded_body')
+    """
+    counts: Counter[str] = Counter()
+    made = []
+    for exchange in exchanges:
+        request, asked = _agreeing(exchange.request)
+        response, answered = _agreeing(exchange.response)
+        counts.update(how for how in (asked, answered) if how)
+        same = request is exchange.request and response is exchange.response
+        made.append(exchange if same else replace(exchange, request=request, response=response))
+    said = (Warn(how, f"{n} times: {FOUND[how]}") for how, n in sorted(counts.items()))
+    return tuple(made), tuple(said)
+
+
+def _agreeing(message: M) -> tuple[M, str]:
+    coding = header(message.headers, "content-encoding")
+    if coding is None:
+        return message, ""
+    body, how = decode_body(message.body, coding)
+    headers = tuple((k, v) for k, v in message.headers if k.lower() not in _OLD)
+    if isinstance(message, Response) and body != message.body:
+        return replace(message, headers=headers, body=body, chunks=None), how
+    return replace(message, headers=headers, body=body), how
 
 
 def decode_body(data: bytes, encoding: str) -> tuple[bytes, str]:

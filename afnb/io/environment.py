@@ -32,6 +32,7 @@ KEPT_BASE_URLS = "base_url_env"
 """The field of a recording that keeps the variables its agent was led by."""
 
 _NAME_OF_URL = re.compile(r"[A-Z][A-Z0-9_]*(?:URL|URI|BASE|HOST|ENDPOINT|ORIGIN|SERVER)")
+PROXIES = tuple(name for word in ("http_proxy", "https_proxy", "all_proxy") for name in (word, word.upper()))
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 BaseUrls = str | Sequence[str] | Mapping[str, str]
@@ -122,6 +123,7 @@ def agent_environment(
     workdir: str | os.PathLike[str] | None = None,
     tmpdir: str | os.PathLike[str] | None = None,
     extra: Mapping[str, str] | None = None,
+    proxy: str | None = None,
 ) -> dict[str, str]:
     """The environment an agent is started with.
 
@@ -139,6 +141,9 @@ def agent_environment(
         ``AFNB_SEED``, ``AFNB_WORKDIR``, ``TMPDIR``.
     extra
         The user's own variables; they win, except over the base URLs.
+    proxy
+        Where clients that follow the environment's proxies are to send everything that is not for this
+        machine; None leaves the proxies as they are.
 
     Examples
     --------
@@ -160,6 +165,9 @@ def agent_environment(
         env[SESSION_VARIABLE] = base_url.rstrip("/")
         value = _with_loopback(env.get("NO_PROXY"), env.get("no_proxy"))
         env["NO_PROXY"] = env["no_proxy"] = value
+    if proxy is not None:
+        env |= dict.fromkeys(PROXIES, proxy)
+        env["NO_PROXY"] = env["no_proxy"] = ",".join(LOOPBACK)
     return env
 
 

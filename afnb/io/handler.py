@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hmac
 import re
 import select
@@ -24,7 +25,7 @@ from afnb.io.serve_tools import told
 from afnb.io.tools import CONTROL
 from afnb.io.upstream import RoutedUpstream
 
-METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT")
 NO_BODY = frozenset({204, 304})
 MAX_LINE = 1 << 16
 TWICE = re.compile(r"^(/v\d+(?:beta)?)\1/")
@@ -50,6 +51,8 @@ class Handler(BaseHTTPRequestHandler):
     def answer(self) -> None:
         """One request, start to end."""
         place = self._place()
+        if place is None and self._through_proxy():
+            return self._outside()
         if place is None:
             return self._whole(error_answer(404, "afnb_no_such_place", "this address serves one run only"))
         name, path = place
@@ -78,6 +81,19 @@ class Handler(BaseHTTPRequestHandler):
             self._wait(turn.head_ms * self._pace / 1000)
             return self._recorded(turn.response)
         return self._whole(turn.response)
+
+    def _through_proxy(self) -> bool:
+        """Whether the agent took this server for a proxy, as ``blocking_proxy`` tells it to."""
+        scheme, _, said = (self.headers.get("proxy-authorization") or "").partition(" ")
+        expected = base64.b64encode(f"afnb:{self.server.token}".encode())  # type: ignore[attr-defined]
+        return scheme.lower() == "basic" and hmac.compare_digest(said.strip().encode(), expected)
+
+    def _outside(self) -> None:
+        """Refuse a request that was to leave this machine, and count it."""
+        self.close_connection = True
+        where = self.path if self.command == "CONNECT" else urlsplit(self.path).netloc
+        asked = Request(self.command, where)
+        self._whole(self._session.turn_away(asked, "network", f"{where} {OUTSIDE}").response)
 
     @property
     def _session(self) -> Session:
@@ -263,6 +279,12 @@ class Handler(BaseHTTPRequestHandler):
 WEBSOCKET = (
     "websockets are not recorded or replayed; tell the SDK to use plain HTTP (for the OpenAI SDK: do not use "
     "the realtime client or the websocket mode of responses)"
+)
+
+
+OUTSIDE = (
+    "was asked directly, and the network is blocked for this run; lead the agent here by its base URL "
+    "(--base-url-env names the variable it reads)"
 )
 
 

@@ -18,6 +18,7 @@ from afnb.core.ending import FIELD, Ending, ending
 from afnb.core.matching import Matching
 from afnb.core.redaction import kept_rules
 from afnb.errors import ParameterError
+from afnb.io.handler import ENDPOINTS
 from afnb.io.journal import Journal
 from afnb.io.redact import Redaction
 from afnb.io.serve import Session
@@ -39,7 +40,7 @@ def recording_notice(redaction: Redaction | None = None) -> str:
     True
     """
     headers = (
-        "Of the headers only content-type and accept are kept; credentials are never written. "
+        "Of the headers only content-type, accept and retry-after are kept; credentials are never written. "
         "How the agent ends (exit status, output or return value) is kept too, usual forms of keys masked."
     )
     if redaction is None or not (redaction.paths or redaction.patterns):
@@ -49,6 +50,10 @@ def recording_notice(redaction: Redaction | None = None) -> str:
         )
     count = f"{len(redaction.paths)} JSON paths and {len(redaction.patterns)} patterns"
     return f"Bodies are redacted by {count} before anything is written; all else in them is kept. {headers}"
+
+
+def _lacks_version(exchange: Exchange) -> bool:
+    return exchange.response.status == 404 and exchange.request.path.partition("?")[0] in ENDPOINTS
 
 
 class Recorder:
@@ -235,6 +240,12 @@ class Recorder:
             )
         if report.in_flight:
             said.append(f"{report.in_flight} requests were still waiting at the end and are not recorded")
+        bare = next((e for e in self.cassette.exchanges if _lacks_version(e)), None)
+        if bare is not None:
+            said.append(
+                f"the agent asked {bare.request.path}, and the provider answered 404; "
+                "set the base URL with /v1 at its end"
+            )
         said += [f"a result is not recorded: {sentence}" for sentence in report.tools_unrecorded]
         said += [f"{count} requests were refused: {reason}" for reason, count in report.refused]
         return tuple(said)

@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 REQUEST_HEADERS = frozenset({"content-type", "accept"})
-RESPONSE_HEADERS = frozenset({"content-type"})
+RESPONSE_HEADERS = frozenset({"content-type", "retry-after", "retry-after-ms"})
 
 
 def allowed_headers(headers: Headers, *, response: bool = False) -> Headers:

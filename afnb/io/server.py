@@ -79,6 +79,11 @@ class LoopbackServer:
         """What the agent uses in place of the provider's origin: without ``/v1`` or a final slash."""
         return f"http://{HOST}:{self.port}/{self.token}"
 
+    @property
+    def blocking_proxy(self) -> str:
+        """A proxy that lets nothing through and counts who was to be reached (``refused``: ``network``)."""
+        return f"http://afnb:{self.token}@{HOST}:{self.port}"
+
     def url_of(self, name: str) -> str:
         """The base URL of one of several upstreams."""
         names = list(self.upstream.routes) if isinstance(self.upstream, RoutedUpstream) else []

@@ -25,6 +25,20 @@ def test_plans_of_each_kind(afnb_process: Process, tmp_path: Path) -> None:
     assert {p.name for p in (tmp_path / "kept").iterdir()} == {"result.json", "card.html", "plans.parquet"}
 
 
+def test_the_pre_flight_is_part_of_it(afnb_process: Process) -> None:
+    bad = str(data_dir() / "refund" / "bad.json")
+    argv = ["plan", bad, "--step", "4"]
+    told = afnb_process(*argv)
+    assert "would run again, not allowed" in told.stdout
+    assert "Nothing would be started before these tools are allowed" in told.stdout
+    names = json.loads(afnb_process(*argv, "--json").stdout)["preflight"]["blocked"]
+    assert names
+    allowed = afnb_process(*argv, "--allow-tools", ",".join(names), "--json")
+    found = json.loads(allowed.stdout)["preflight"]
+    assert (found["blocked"], found["changed"]) == ([], [4])
+    assert {tool["fate"] for tool in found["tools"]} == {"runs again, allowed"}
+
+
 def test_a_budget_that_is_too_small_is_status_1_and_trouble_status_2(afnb_process: Process) -> None:
     bad = str(data_dir() / "refund" / "bad.json")
     short = afnb_process("plan", bad, "--budget-live-calls", "3")

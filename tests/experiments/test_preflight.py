@@ -59,3 +59,24 @@ def test_every_result_carries_the_warning_once(name: str) -> None:
         found = afnb.attribute(PAIR.bad, PAIR.good, **setting)
     assert found.warnings.count(MISSPELT) == 1
     assert MISSPELT in found.to_json()["warnings"]
+
+
+def test_it_is_said_before_anything_starts_and_shown_with_the_result(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    e = afnb.what_if(
+        PAIR.bad,
+        afnb.Edit(4, "Stop here."),
+        agent=PAIR.agent,
+        upstream=PAIR.upstream(),
+        oracle=lambda run: False,
+        allow_tools=PAIR.tools,
+        n_jobs=1,
+        consensus=afnb.MajorityConsensus(n=1),
+    )
+    said = capsys.readouterr().err
+    assert said.index("pre-flight: up to") < said.index("budget: ")
+    assert "step 4 changed, live after; tools: " in said
+    assert e.preflight.blocked == ()
+    assert "runs again, allowed" in e.to_text()
+    assert e.to_json()["preflight"]["changed"] == [4]

@@ -23,6 +23,7 @@ from afnb.core.jsonvalue import MISSING, Json, dumps, equal, loads
 from afnb.core.matching import Matching
 from afnb.core.run import OUTCOMES, Warn
 from afnb.errors import InputError
+from afnb.io.decode import decoded_exchanges
 from afnb.io.files import PathLike, read_bytes, write_new
 from afnb.io.formats.bodies import body_to_json, in_base64, plain_body
 from afnb.io.formats.reading import Fields, read_json, shown
@@ -224,6 +225,7 @@ def from_json(value: Json, *, path: str | None = None) -> Cassette:
         warnings.append(Warn("idx_renumbered", message))
     place = {number: i for i, number in reversed(list(enumerate(numbers)))}
     exchanges = tuple(exchange_from_json(one, i, path, place) for i, one in enumerate(recorded))
+    exchanges, found = decoded_exchanges(exchanges)
     tools = document.array("tool_exchanges", required=False)
     return Cassette(
         ident,
@@ -233,7 +235,7 @@ def from_json(value: Json, *, path: str | None = None) -> Cassette:
         outcome,
         VERSION,
         document.rest("redaction", "matching"),
-        tuple(warnings),
+        (*warnings, *found),
         path,
     )
 

@@ -22,7 +22,7 @@ from afnb.core.cassette import Cassette, Exchange, Headers, Request, Response
 from afnb.core.jsonvalue import dumps, type_name
 from afnb.core.run import Warn
 from afnb.errors import InputError
-from afnb.io.decode import decode_body
+from afnb.io.decode import FOUND, decode_body
 from afnb.io.formats.source import Found, Source
 from afnb.io.formats.yamlread import as_json, read_yaml
 from afnb.io.redact import allowed_headers, mask_query
@@ -56,8 +56,7 @@ class _Notes:
 
 
 _MEANING = {
-    "decoded_body": "a stored body was compressed, as its content-encoding said; it was decompressed",
-    "body_was_plain": "a stored body was plain although its content-encoding says compressed; kept as it is",
+    **FOUND,
     "content_type_guessed": "a response's content-type was missing or masked; it was told from the body",
     "rebuilt_body": "a body was stored as parsed JSON; its bytes are written anew, so spaces may differ",
     "uri_masked": "a request's address was masked when it was recorded; the exchange cannot be matched",
