@@ -119,7 +119,7 @@ def test_a_cache_hint_is_ignored_and_said_and_a_normaliser_may_not_break_json() 
 
 
 def test_yesterdays_date_is_a_miss_that_shows_it_and_a_rule_for_both_sides_forgives_it() -> None:
-    then = ask({"role": "system", "content": "Today is 2026-03-30. cwd=/home/ann/x"}, "go")
+    then = ask({"role": "system", "content": "Today is 2026-03-30. cwd=/srv/ann/x"}, "go")
     now = ask({"role": "system", "content": "Today is 2026-03-31. cwd=/tmp/y"}, "go")
     made = recording((then, said("ok")))
     found = afnb.replay(made, agent=asking([now]))
