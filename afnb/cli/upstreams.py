@@ -57,6 +57,7 @@ def names_of(args: argparse.Namespace) -> dict[str, str]:
         A name twice, a name without an origin, or several upstreams of which one has no name.
     """
     from afnb.io.known import KNOWN_UPSTREAMS
+    from afnb.io.live import without_secrets
 
     given = list(args.upstream or ())
     named: dict[str, str] = {}
@@ -67,7 +68,8 @@ def names_of(args: argparse.Namespace) -> dict[str, str]:
         elif not equals or "/" in name or ":" in name:
             if len(given) > 1:
                 raise ParameterError(
-                    f"--upstream {text!r} has no name, and there are {len(given)} of them; write NAME={text}"
+                    f"--upstream {without_secrets(text)!r} has no name, and there are {len(given)} of them; "
+                    "write NAME=URL"
                 )
             continue
         _put(named, name, origin, "--upstream")
@@ -78,8 +80,11 @@ def names_of(args: argparse.Namespace) -> dict[str, str]:
 
 
 def _put(named: dict[str, str], name: str, origin: str, option: str) -> None:
+    from afnb.io.live import without_secrets
+
     if not name or not origin or not name.replace("-", "").replace("_", "").isalnum():
-        raise ParameterError(f"{option} {name}={origin} is not NAME=URL, such as local=http://127.0.0.1:8000")
+        shown = without_secrets(f"{name}={origin}")
+        raise ParameterError(f"{option} {shown} is not NAME=URL, such as local=http://127.0.0.1:8000")
     if name in named:
         raise ParameterError(f"two upstreams are called {name!r}; give each its own name")
     named[name] = origin

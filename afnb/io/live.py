@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import ipaddress
 import os
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -47,6 +48,18 @@ _clients: dict[tuple[object, ...], httpx.Client] = {}
 _clients_lock = threading.Lock()
 
 
+def without_secrets(url: str) -> str:
+    """A URL as messages may show it: user name, password, query and fragment masked.
+
+    Examples
+    --------
+    >>> without_secrets("https://me:secret@host/v1?api_key=SECRET#x")
+    'https://...@host/v1?...'
+    """
+    shown = re.sub(r"(?s)[?#].*", "?...", url)
+    return re.sub(r"(?s)(^|//)[^/]*@", r"\1...@", shown)
+
+
 def check_origin(value: str) -> str:
     """A provider's origin without a trailing slash, or a ``ParameterError`` that says what is expected.
 
@@ -55,21 +68,22 @@ def check_origin(value: str) -> str:
     >>> check_origin("https://api.openai.com/")
     'https://api.openai.com'
     """
+    shown = without_secrets(value)
     wanted = "expected the provider's origin, such as https://api.openai.com or http://127.0.0.1:8000"
     try:
         parts = urlsplit(value.strip())
         host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        raise ParameterError(f"upstream {value!r} is not a URL ({error}); {wanted}") from None
+    except ValueError:
+        raise ParameterError(f"upstream {shown!r} is not a URL; {wanted}") from None
     if parts.scheme.lower() not in ("http", "https") or not host:
-        raise ParameterError(f"upstream {value!r} is not an http or https URL with a host; {wanted}")
+        raise ParameterError(f"upstream {shown!r} is not an http or https URL with a host; {wanted}")
     if parts.username is not None or parts.password is not None:
         raise ParameterError(
             f"upstream {parts.scheme}://...@{host} holds a user name or password; leave them out, the agent "
             "sends its own credentials in its headers"
         )
     if parts.query or parts.fragment:
-        raise ParameterError(f"upstream {value!r} has a query or a fragment; {wanted}")
+        raise ParameterError(f"upstream {shown!r} has a query or a fragment; {wanted}")
     return f"{parts.scheme.lower()}://{parts.netloc}{parts.path.rstrip('/')}"
 
 

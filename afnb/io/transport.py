@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from afnb.core.cassette import Chunk, Headers, Request, Response
 from afnb.errors import MissingDependency, ParameterError, UpstreamError
 from afnb.io.live import LiveUpstream, end_to_end
+from afnb.io.patience import GaveUp, open_within, open_within_async, patience_of
 from afnb.io.relay import Progress, Relay, delays, named, pace_of, pieces, readable
 from afnb.io.reply import AsyncReply, Upstream
 from afnb.io.serve import Forward, Serve, Session
@@ -159,7 +160,8 @@ def client(
 ) -> Any:
     """An ``httpx2`` or ``httpx`` client whose every request goes through the session; see ``transport``.
 
-    No proxy or other setting of the environment applies to it. ``options`` go to the client.
+    No proxy or other setting of the environment applies to it. ``options`` go to the client, which waits
+    for ever unless they hold a ``timeout``.
 
     Examples
     --------
@@ -169,6 +171,7 @@ def client(
     """
     http = http_module(module)
     made = transport(session, upstream, module=http, pace=pace)
+    options = {"timeout": None, **options}
     return http.Client(transport=made, base_url=base_url, trust_env=False, **options)
 
 
@@ -184,6 +187,7 @@ def async_client(
     """The asynchronous ``client``."""
     http = http_module(module)
     made = async_transport(session, upstream, module=http, pace=pace)
+    options = {"timeout": None, **options}
     return http.AsyncClient(transport=made, base_url=base_url, trust_env=False, **options)
 
 
@@ -209,7 +213,10 @@ class _Sync:
     def _ask(self, request: Any, forward: Forward, upstream: Upstream) -> Any:
         session = self.connection.session
         try:
-            reply = upstream.open(forward.request)
+            reply = open_within(upstream, forward.request, patience_of(request))
+        except GaveUp as error:
+            session.fail(forward, error, abandoned=True)
+            raise self.http.ReadTimeout(str(error), request=request) from error
         except UpstreamError as error:
             return self._give(self.connection.unanswered(self.http, forward, error, request), 0.0)
         except BaseException as error:
@@ -256,7 +263,10 @@ class _Async:
     async def _ask(self, request: Any, forward: Forward, upstream: Upstream) -> Any:
         session = self.connection.session
         try:
-            reply = await upstream.open_async(forward.request)
+            reply = await open_within_async(upstream, forward.request, patience_of(request))
+        except GaveUp as error:
+            session.fail(forward, error, abandoned=True)
+            raise self.http.ReadTimeout(str(error), request=request) from error
         except UpstreamError as error:
             return self._give(self.connection.unanswered(self.http, forward, error, request), 0.0)
         except BaseException as error:

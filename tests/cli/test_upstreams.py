@@ -166,3 +166,27 @@ def test_an_agent_that_reads_and_writes_the_terminal(afnb_process: Process, tmp_
     )
     assert again.returncode == 0, again.stderr
     assert again.stdout.startswith("you said hello\n")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://host/?api_key=SECRET",
+        "http://host/#SECRET",
+        "http://me:SECRET@host",
+        "ftp://me:SECRET@host/?k=SECRET",
+        "http://me:SECRET@[bad",
+        "local=http://host/?api_key=SECRET",
+        "=http://me:SECRET@host",
+        "lo cal=http://host?key=SECRET",
+    ],
+)
+def test_no_message_shows_what_an_url_may_hide(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from afnb.cli.app import main
+
+    for more in ([], ["--upstream", "http://other/?key=SECRET"]):
+        options = ["record", "--out", "never.json", "--upstream", url, *more, "--", "true"]
+        assert main(options) == 2
+        said = capsys.readouterr()
+        assert "SECRET" not in said.out + said.err
+        assert said.err.count("\n") == 1
