@@ -96,8 +96,9 @@ class Explorer(Shown):
         self._cards.append(show(self._static(), raw=True, display_id=True))
 
     def _static(self) -> dict[str, str]:
-        card = f"<details><summary>the same as a static card</summary>{self._repr_html_()}</details>"
-        return {"text/plain": render_short(self.page()), "text/html": card}
+        page = self.page()
+        card = f"<details><summary>the same as a static card</summary>{render_html(page)}</details>"
+        return {"text/plain": render_short(page), "text/html": card}
 
     def _refresh(self) -> None:
         for handle in self._cards:
