@@ -5,8 +5,15 @@ import sys
 
 import pytest
 
+from afnb.core.cassette import Cassette
 from afnb.errors import ParameterError
-from afnb.io.environment import KNOWN_BASE_URLS, agent_environment, base_url_paths
+from afnb.io.environment import (
+    KEPT_BASE_URLS,
+    KNOWN_BASE_URLS,
+    agent_environment,
+    base_url_paths,
+    recorded_base_urls,
+)
 
 URL = "http://127.0.0.1:40000"
 
@@ -79,3 +86,10 @@ def test_importing_the_edges_loads_no_http_client() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out == "[]\n"
+
+
+def test_a_recording_leads_by_names_of_addresses_alone() -> None:
+    kept = {"LD_PRELOAD": "/x", "PATH": "", "CRM_URL": "/", "OPENAI_BASE_URL": 3, "X_ENDPOINT": "http://x"}
+    assert recorded_base_urls(Cassette("x", (), attrs={KEPT_BASE_URLS: kept})) == {"CRM_URL": "/"}
+    assert recorded_base_urls(Cassette("x", ())) == {}
+    assert recorded_base_urls(Cassette("x", (), attrs={KEPT_BASE_URLS: "OPENAI_BASE_URL"})) == {}
