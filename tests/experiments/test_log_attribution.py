@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -183,6 +184,39 @@ def test_a_changed_agent_diverges_before_the_branch_and_spends_nothing(bad: Even
     assert "divergence at seq" in e.reason
     assert "self-check failed" in e.reason
     assert e.live_calls_spent == 0
+
+
+def test_a_replay_that_leaves_the_recorded_prefix_is_lost_with_both_sides(bad: EventLog) -> None:
+    runs: list[int] = []
+
+    def fickle(ctx: Any) -> str:
+        """As the recorded agent does it, but for every third run: that looks at the clock twice."""
+        runs.append(1)
+        if len(runs) % 3 == 0:
+            ctx.now()
+            ctx.now()
+        return agent(ctx)
+
+    changing = LoggedAgent(fickle, tools=TOOLS, definition="refund-1")
+    e = afnb.what_if(bad, afnb.Edit(1, {"category": "accessories", "days": 30}), **options(agent=changing))
+    lost = [r for r in e.results if r.reason == "prefix_diverged"]
+    assert lost
+    for result in lost:
+        assert (result.recovery, result.lost) == ("inconclusive", "before")
+        assert "RandomObserved" in (result.detail or "")  # what was recorded there
+        assert "now" in (result.detail or "").lower()  # what was asked for instead
+        assert result.report.live == 0
+
+
+def test_many_pairs_of_logs_are_attributed_in_one_go(bad: EventLog, good: EventLog, tmp_path: Path) -> None:
+    (tmp_path / "bad.jsonl").write_bytes(bad.to_bytes())
+    (tmp_path / "good.jsonl").write_bytes(good.to_bytes())
+    pairs = [(bad, good), (str(tmp_path / "bad.jsonl"), str(tmp_path / "good.jsonl")), ("none.jsonl", good)]
+    batch = afnb.attribute_many(pairs, **options())
+    rows = batch.rows()
+    assert [row["state"] for row in rows] == ["repair", "repair", "error"]
+    assert {row["verdict"] for row in rows[:2]} == {"recovered"}
+    assert "none.jsonl" in str(rows[2])
 
 
 def test_resample_asks_the_call_again(bad: EventLog) -> None:
