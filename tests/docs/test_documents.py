@@ -24,6 +24,7 @@ PAGES = (
     "CONTRIBUTING.md",
     "docs/architecture.md",
     "docs/decisions.md",
+    "docs/formats.md",
     "docs/gallery.md",
     "docs/method.md",
     "docs/record.md",

@@ -39,6 +39,11 @@ def test_runs_from_a_clean_kernel(path: Path, tmp_path: Path) -> None:
     pages = [output.data["text/html"] for output in outputs if "text/html" in output.get("data", {})]
     assert pages
     assert not [page for page in pages if "<script" in page]
+    if path.stem == "01_load_and_validate":
+        words = json.dumps([outputs, pages])
+        assert "10 of 52 runs are malformed" in words
+        assert "divergence at seq 0" in words
+        assert "Live with key" in words
     if path.stem == "00_start":
         words = json.dumps(pages)
         assert "verified: recovered" in words
