@@ -23,7 +23,7 @@ from afnb.experiments.agents import Agent, AgentResult, as_agent
 from afnb.experiments.fidelity import Fidelity, fidelity_of
 from afnb.experiments.recordings import as_recording
 from afnb.experiments.replay import derive_seed
-from afnb.experiments.tape_replay import finished_run
+from afnb.experiments.tape_replay import finished_run, hidden
 from afnb.io.relay import pace_of
 from afnb.io.serve import Session
 from afnb.io.serve_report import SessionReport
@@ -281,7 +281,7 @@ def replay(
     if fidelity.only_said_differs and provider is None:
         other = once(derive_seed(seed, "again"))[1].ending(redaction)
         fidelity = fidelity_of(tape, report, again, fault=fault, ended=ended, other=other)
-    run = finished_run(run_from_cassette(again), outcome)
+    run = hidden(finished_run(run_from_cassette(again), outcome), redaction)
     return Replay(cassette.id, len(cassette.exchanges), report, outcome, again, run, fidelity, serve_through)
 
 

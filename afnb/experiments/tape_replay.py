@@ -114,6 +114,7 @@ def run_replay(
     cassette = session.cassette()
     run = finished_run(run_from_cassette(cassette), outcome)
     recovery, reason, lost, detail = judge(setting, job, report, outcome, run)
+    hide = setting.redaction
     return ReplayResult(
         role=job.role,
         index=job.index,
@@ -121,17 +122,17 @@ def run_replay(
         recovery=recovery,
         reason=reason,
         lost=lost,
-        detail=detail,
+        detail=without(hide, detail),
         report=report,
-        run=run,
+        run=hidden(run, hide),
         recording=cassette,
         tail_digest=tail_digest(run),
         wall_s=time.monotonic() - started,
         worker=threading.current_thread().name,
         cannot_start=outcome.status == "cannot_start",
-        agent_error=outcome.error,
+        agent_error=without(hide, outcome.error),
         uses=gate.uses,
-        ended=outcome.ending(setting.redaction),
+        ended=outcome.ending(hide),
     )
 
 
@@ -141,6 +142,23 @@ def finished_run(run: Run, outcome: AgentResult) -> Run:
     return replace(
         run, answer=answer, exit_status=outcome.exit_status, stdout=outcome.stdout, stderr=outcome.stderr
     )
+
+
+def hidden(run: Run, redaction: Redaction | None) -> Run:
+    """The run as it may be kept: what the recording redacts is taken out of the agent's own words as well.
+
+    Its steps were read from a recording that is redacted already. Oracles judge the run as it was.
+    """
+    if redaction is None:
+        return run
+    answer = run.answer if run.answer is None else redaction.value(run.answer)
+    out, err = without(redaction, run.stdout), without(redaction, run.stderr)
+    return replace(run, answer=answer, stdout=out, stderr=err)
+
+
+def without(redaction: Redaction | None, text: str | None) -> str | None:
+    """A text without what is to be taken out."""
+    return text if redaction is None or text is None else str(redaction.value(text))
 
 
 def judge(
