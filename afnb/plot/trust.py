@@ -117,8 +117,9 @@ def calibration(source: Any, ax: Axes | None = None, *, bins: int = 10) -> Axes:
         alpha=0.45,
         linewidth=2,
     )
-    ax.plot(xs, [b.happened / b.total for b in found], "o-", color=style.BLUE, markersize=6, linewidth=1.6)
-    for b in found if len(found) <= 20 else []:
+    ax.plot(xs, [b.happened / b.total for b in found], "o", color=style.BLUE, markersize=6)
+    alike = len(found) > 1 and len({b.total for b in found}) == 1
+    for b in found if len(found) <= 20 and not alike else []:
         style.dress(
             ax.annotate(
                 f"{b.total:,}",
@@ -139,5 +140,6 @@ def calibration(source: Any, ax: Axes | None = None, *, bins: int = 10) -> Axes:
         title=f"calibration of {total:,} case{'' if total == 1 else 's'}",
         x="stated probability",
         y="share that came true",
+        note=f"{found[0].total:,} cases at each point" if alike else "",
     )
     return ax

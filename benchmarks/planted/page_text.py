@@ -9,6 +9,7 @@ OPENING = """# How often the verdicts are right
 {scenarios} planted scenarios of {families} kinds (`benchmarks/planted/scenarios.py`, from one seed):
 agents whose deciding steps are known because they were put there (`afnb/testing/planted.py`), with the
 effect of every step computed exactly from the plan (`afnb/testing/planted_truth.py`), never estimated.
+How the verdicts come about is in [method.md](method.md).
 Every verdict below comes from the real engine: the agent asks over a transport, a tape answers up to the
 branch point, a simulated provider after it.
 
@@ -45,7 +46,9 @@ with a replay.
 
 POLICY_TEXT = """\
 Twenty steps that all differ from the good run's. The bad choice at step 12 is made with the given chance,
-and each later step repairs the run with the other. `attribute` has the good run, `locate` has not.
+and each later step repairs the run with the other. `attribute` has the good run, `locate` has not: it
+can only see the recovery rate fall at the choice, from one minus the chance to nearly nothing. Where the
+agent mostly chooses badly by itself, that fall is too small for its replays, and it names nothing.
 
 """
 

@@ -42,8 +42,8 @@ CASES = (
     Case(20, 0.9, 0.1, "bisect", 30),
     Case(20, 0.6, 0.1, "bisect", 30),
     Case(20, 0.9, 0.1, "curve", 3),
-    Case(200, 1.0, 0.0, "bisect", 20),
-    Case(200, 0.9, 0.1, "bisect", 20),
+    Case(200, 1.0, 0.0, "bisect", 10),
+    Case(200, 0.9, 0.1, "bisect", 10),
 )
 
 

@@ -31,9 +31,13 @@ def collect(rows: Path, out: Path = RESULTS) -> None:
     tables: dict[str, list[Row]] = {}
     for part in run.PARTS:
         tables[part] = []
-        for line in sorted(run.lines(rows, part), key=lambda line: str(line["key"])):
+        once = {str(line["key"]): line for line in run.lines(rows, part)}
+        for _key, line in sorted(once.items()):
             revisions.add(line["revision"])
             tables[part].extend(line["rows"])
+    for row in tables["policy"]:
+        if isinstance(row["planted"], int):  # of locate, which names one turn
+            row["planted"] = [[row["planted"]]]
     for row in tables["attributions"]:
         row.update(asked_first(row))
     tables["experiments"] = [

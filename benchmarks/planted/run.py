@@ -28,8 +28,9 @@ SEEDS = {
     "attribution": 5,
     "attribution, ten candidates": 12,
     "attribution, slow": 2,
+    "attribution, majority": 1,
     "attribution, fisher": 1,
-    "what_if": 2,
+    "what_if": 1,
     "policy": 20,
 }
 """How often each is measured."""
@@ -81,6 +82,8 @@ def attributions(rule: str) -> Iterator[Job]:
 
 def seeds_of(scenario: Scenario, rule: str) -> int:
     """How many attributions of a scenario."""
+    if rule == "majority":
+        return SEEDS["attribution, majority"]
     if rule == "fisher":
         return SEEDS["attribution, fisher"] if scenario.family not in SLOW else 0
     if scenario.family in SLOW:

@@ -215,8 +215,6 @@ def test_rows_of_another_revision_are_refused(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def kept() -> dict[str, Any]:
-    if not page.DOCUMENT.exists():
-        pytest.skip("no full run is stored yet")
     return page.tables()
 
 
@@ -228,6 +226,30 @@ def test_the_kept_results_hold_the_bounds_on_false_verdicts(kept: dict[str, Any]
     rows = [row for row in kept["attributions"] if row["rule"] == "sequential"]
     assert [claim.holds for claim in score.error_claims(rows)] == [True, True]
     assert [claim.holds for claim in score.rule_claims(score.cells(kept["cells"]))] == [True, True, True]
+
+
+def test_the_kept_results_hold_whatever_must_hold(kept: dict[str, Any]) -> None:
+    assert [claim.wanted for claim in score.must_hold(kept) if not claim.holds] == []
+
+
+def test_tables_are_made_of_the_rows_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def job(part: str, key: str, row: measure.Row) -> run.Job:
+        return run.Job(part, key, lambda: [row])
+
+    policy = {"verb": "attribute", "planted": [[12]], "label": "verified"}
+    made = [
+        job("cells", "a", {"patch": 1.0, "control": 0.0, "replays": 6}),
+        job("policy", "b", policy),
+        job("policy", "c", {**policy, "verb": "locate", "planted": 12}),
+    ]
+    monkeypatch.setattr(run, "jobs", lambda: iter(made))
+    assert run.run(tmp_path / "rows") == 0
+    text = (tmp_path / "rows" / "cells.jsonl").read_text(encoding="utf-8")
+    (tmp_path / "rows" / "cells.jsonl").write_text(text + text, encoding="utf-8")
+    results.collect(tmp_path / "rows", tmp_path / "kept")
+    assert results.read("cells", tmp_path / "kept") == [{"patch": 1.0, "control": 0.0, "replays": 6}]
+    assert [row["planted"] for row in results.read("policy", tmp_path / "kept")] == [[[12]], [[12]]]
+    assert results.about(tmp_path / "kept")["rows"]["cells"] == 1
 
 
 def test_the_kept_truth_is_that_of_the_design(kept: dict[str, Any]) -> None:

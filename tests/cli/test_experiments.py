@@ -120,6 +120,17 @@ def test_what_if_tells_a_cause_from_a_non_cause(
     assert (status, found["verdict"]) == (0, "recovered")
 
 
+def test_what_if_changes_what_is_asked(runs: list[str], afnb_process: Process, tmp_path: Path) -> None:
+    (tmp_path / "hint.txt").write_text("A headset belongs to electronics.\n")
+    hint = ["--step", "3", "--insert-message", "1=hint.txt"]
+    status, found = what_if(afnb_process, runs, *hint)
+    assert (status, found["verdict"], found["label"]) == (0, "recovered", "verified")
+    status, found = what_if(afnb_process, runs, "--step", "3", "--system-prompt", "hint.txt")
+    assert (status, found["verdict"], found["label"]) == (0, "not_recovered", "verified")
+    status, found = what_if(afnb_process, runs, "--step", "3", "--drop-message", "0")
+    assert (status, found["verdict"], found["label"]) == (0, "not_recovered", "verified")
+
+
 def test_trouble_is_one_sentence_and_status_2(runs: list[str], afnb_process: Process) -> None:
     agent = runs[runs.index("--") :]
     cases = [

@@ -300,10 +300,11 @@ def test_a_model_or_prompt_of_a_branch_holds_in_a_branch_of_it(
     [
         (afnb.InsertMessage(2, 1, HINT), lambda b: HINT in texts(b)),
         (afnb.SystemPrompt(2, "Think."), lambda b: texts(b)[0] == "Think."),
+        (afnb.DropMessage(2, 0), lambda b: "order one" not in texts(b)),
         (afnb.Resample(2, model="large"), lambda b: b["model"] == "large"),
         ([afnb.Edit(0, "x"), afnb.SystemPrompt(2, "Think.")], lambda b: texts(b)[0] == "Think."),
     ],
-    ids=["insert", "prompt", "model", "with an edit"],
+    ids=["insert", "prompt", "drop", "model", "with an edit"],
 )
 def test_event_logs_take_them_too(change: Any, mark: Any) -> None:
     from test_log_locate import hasty, logged
@@ -318,6 +319,24 @@ def test_event_logs_take_them_too(change: Any, mark: Any) -> None:
     e = run(log, change, policy, agent=logged())
     assert (e.verdict, e.label) == ("recovered", "verified"), e.to_text()
     assert {r.role: r.report.live for r in e.results}["patch"] == 2
+
+
+@pytest.mark.parametrize("alone", [True, False], ids=["one", "both"])
+def test_two_steps_of_an_event_log_that_repair_only_together(alone: bool) -> None:
+    from test_log_locate import hasty, logged
+    from test_log_locate import recorded as logged_run
+
+    def policy(talk: Conversation, rng: random.Random) -> str:
+        if talk.turn < 2:
+            return f"hasty {rng.random()}"
+        both = talk.says("price 7") and talk.says("careful")
+        return f"{'right' if both else 'wrong'} {rng.random()}"
+
+    log = logged_run(hasty, 0.0)
+    price, answer = afnb.Edit(1, {"price": 7}), afnb.Edit(2, "careful")
+    e = run(log, price if alone else [price, answer], policy, agent=logged())
+    wanted = ("not_recovered" if alone else "recovered", "verified")
+    assert (e.verdict, e.label) == wanted, e.to_text()
 
 
 # --- refused beforehand -----------------------------------------------------------------------------
