@@ -77,6 +77,8 @@ class Explorer(Shown):
         subject, bench = self.bench.subject, self.bench
         shown = subject.bad_run.page() if subject.found is None else subject.found.page()
         parts: list[Part] = list(shown.parts)
+        if subject.known is not None:
+            parts.append(Text(subject.known.sentence()))
         if bench.trials:
             table = details.history_parts(bench.trials)[0]
             assert isinstance(table, Table)

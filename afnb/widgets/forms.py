@@ -9,7 +9,7 @@ import ipywidgets as widgets
 
 from afnb.core.legible import middle, one_line
 from afnb.core.page import Text
-from afnb.core.page_html import render_parts
+from afnb.core.page_html import render_card, render_parts
 from afnb.experiments.replay import ReplayResult
 from afnb.widgets import details
 from afnb.widgets.bench import Bench
@@ -144,7 +144,8 @@ class Forms:
         why = self.bench.cannot_run()
         if why is not None:
             note = widgets.HTML(details_note(why))
-            trying = [note]
+            known = self.bench.subject.known
+            trying = [note] if known is None else [widgets.HTML(render_card(known.page())), note]
         panels = [
             widgets.VBox(
                 [row(self.query, self.tool, self.back, self.forth, self.found), canvas, self.detail]

@@ -23,7 +23,8 @@ from afnb.tables.events import event_log
 class Subject:
     """The bad run, the good one if there is one, and their recordings where they can be replayed.
 
-    A *row* is a place on the common time line: a move of the alignment, or a step of a single run.
+    ``known`` is the attribution that was given, if one was. A *row* is a place on the common time line: a
+    move of the alignment, or a step of a single run.
     """
 
     bad_run: Run
@@ -31,6 +32,7 @@ class Subject:
     found: Diff | None = None
     bad: Recording | None = None
     good: Recording | None = None
+    known: Attribution | None = None
 
     def __len__(self) -> int:
         return len(self.bad_run) if self.found is None else len(self.found.moves)
@@ -84,12 +86,13 @@ def subject_of(x: Any, good: Any = None, params: AlignParams | None = None) -> S
         if len(x) != 2 or good is not None:
             raise ParameterError(f"explore: a pair is (bad, good); found {len(x)} runs")
         x, good = x
-    if isinstance(x, Attribution):
-        x = x.diff
+    known = x if isinstance(x, Attribution) else None
+    if known is not None:
+        x = known.diff
     if isinstance(x, Diff):
         if good is not None:
             raise ParameterError("explore: a diff holds both runs already; give the diff, or bad and good")
-        return Subject(x.bad, x.good, x)
+        return Subject(x.bad, x.good, x, known=known)
     bad = _source(x, "bad")
     reference = None if good is None else _source(good, "good")
     found = None if reference is None else diff(bad, reference, params)

@@ -425,7 +425,10 @@ def test_an_attribution_is_explored_and_other_things_are_refused_in_one_sentence
         allow_tools=pair.tools,
         progress=False,
     )
-    assert afnb.explore(a).bench.subject.fork == 4
+    x = afnb.explore(a)
+    assert x.bench.subject.fork == 4
+    assert "verified: recovered" in str(state_of(x))
+    assert a.sentence() in x.to_text(400)
     for wrong in (3, [pair.bad], (pair.bad, pair.good, pair.good)):
         with pytest.raises(afnb.ParameterError, match="explore"):
             afnb.explore(wrong)
