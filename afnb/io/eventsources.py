@@ -125,7 +125,11 @@ def opened(source: EventSource) -> Iterator[tuple[bytes, Fill]]:
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", path=source.path) from None
     with file:
-        yield _plain(file)
+        try:
+            start = _plain(file)
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror or error}", path=source.path) from None
+        yield start
 
 
 def is_compressed(head: bytes) -> bool:

@@ -332,3 +332,14 @@ def test_problems_travel_with_slices_and_filters() -> None:
     for part in (events.slice(1), events.filter(pa.array([True, False])), events.select(events.column_names)):
         assert event_problems(part).num_rows == 1
         assert not validate(part).ok
+
+
+def test_a_file_whose_first_read_fails_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def broken(file: Any) -> Any:
+        raise OSError(5, "Input/output error")
+
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"x")
+    monkeypatch.setattr("afnb.io.eventsources._plain", broken)
+    with pytest.raises(InputError, match=r"a\.jsonl.*cannot be read: Input/output error"):
+        read_events(path)
